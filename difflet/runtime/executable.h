@@ -1,0 +1,38 @@
+// A program loaded on a device, with its weights, ready to run many times.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "difflet/graph/graph.h"
+#include "difflet/tensor/host_tensor.h"
+
+namespace difflet::runtime {
+
+// Where parameters come from. `whole` returns the unsharded tensor in the checkpoint's own dtype.
+class WeightSource {
+ public:
+  virtual ~WeightSource() = default;
+  virtual HostTensor whole(const graph::ParamDecl& param) const = 0;
+};
+
+struct MemoryReport {
+  std::size_t weight_bytes = 0;   // packed parameters
+  std::size_t arena_bytes = 0;    // planned activations
+  std::size_t scratch_bytes = 0;  // kernels' working memory, all threads
+};
+
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  // Inputs in the order of Graph::inputs(), outputs in the order of Graph::outputs(). Throws
+  // InvalidArgument naming the input when dtype or shape differ from the program's.
+  virtual std::vector<HostTensor> run(const std::vector<HostTensor>& inputs) = 0;
+  virtual MemoryReport memory() const = 0;
+  // One line for each kernel or refusal: what runs each op and why (difflet inspect --why).
+  virtual std::vector<std::string> explain() const { return {}; }
+};
+
+}  // namespace difflet::runtime
