@@ -1,0 +1,243 @@
+#include "difflet/base/file.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "difflet/base/error.h"
+
+namespace difflet {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxCall = 1U << 30U;  // bytes in one read or write call
+
+ErrorCode code_of(int error) {
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+      return ErrorCode::NotFound;
+    case ENAMETOOLONG:
+    case EISDIR:
+      return ErrorCode::InvalidArgument;
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+    case ENOMEM:
+    case EMFILE:
+    case ENFILE:
+      return ErrorCode::ResourceExhausted;
+    default:
+      return ErrorCode::Unavailable;
+  }
+}
+
+[[noreturn]] void fail_errno(const char* action, const fs::path& path, int error) {
+  fail(code_of(error), "cannot {} '{}': {}", action, path.string(),
+       std::generic_category().message(error));
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) {
+      ::close(fd_);
+    }
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  int get() const noexcept { return fd_; }
+ private:
+  int fd_;
+};
+
+// O_NONBLOCK keeps a pipe from waiting for its writer before it is refused.
+int open_to_read(const fs::path& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) {
+    fail_errno("open", path, errno);
+  }
+  return fd;
+}
+
+void check_regular(const fs::path& path, mode_t mode) {
+  check(!S_ISDIR(mode), ErrorCode::InvalidArgument, "'{}' is a directory", path.string());
+  check(S_ISREG(mode), ErrorCode::InvalidArgument, "'{}' is not a regular file", path.string());
+}
+
+std::size_t regular_size(const Descriptor& fd, const fs::path& path) {
+  struct stat info = {};
+  if (::fstat(fd.get(), &info) != 0) {
+    fail_errno("read", path, errno);
+  }
+  check_regular(path, info.st_mode);
+  return static_cast<std::size_t>(info.st_size);
+}
+
+// The file a write to `path` ends up in: links are followed, so that a link is not replaced.
+fs::path resolve_target(const fs::path& path) {
+  check(!path.filename().empty(), ErrorCode::InvalidArgument, "'{}' names no file", path.string());
+  struct stat info = {};
+  if (::stat(path.c_str(), &info) != 0) {
+    return path;
+  }
+  check_regular(path, info.st_mode);
+  std::error_code error;
+  const fs::path real = fs::canonical(path, error);
+  return error ? path : real;
+}
+
+// A new file in `folder` that is removed again unless keep() is called.
+class TemporaryFile {
+ public:
+  TemporaryFile(const fs::path& folder, const fs::path& target) : target_(target) {
+    constexpr int kTries = 100;
+    for (int i = 0; i < kTries && fd_ < 0; ++i) {
+      path_ = folder / unique_name();
+      fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      if (fd_ < 0 && errno != EEXIST) {
+        fail_errno("write", target_, errno);
+      }
+    }
+    if (fd_ < 0) {
+      fail_errno("write", target_, EEXIST);
+    }
+  }
+  ~TemporaryFile() {
+    if (fd_ >= 0) {
+      ::close(fd_);
+    }
+    if (!path_.empty()) {
+      ::unlink(path_.c_str());
+    }
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  void write(std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      const ssize_t n = ::write(fd_, bytes.data(), std::min(bytes.size(), kMaxCall));
+      if (n < 0 && errno != EINTR) {
+        fail_errno("write", target_, errno);
+      }
+      bytes = bytes.subspan(n < 0 ? 0 : static_cast<std::size_t>(n));
+    }
+  }
+  // Makes the content durable and gives it the target's name (and mode, if there is one).
+  void keep() {
+    struct stat info = {};
+    if (::stat(target_.c_str(), &info) == 0) {
+      (void)::fchmod(fd_, info.st_mode & 07777U);
+    }
+    if (::fsync(fd_) != 0) {
+      fail_errno("write", target_, errno);
+    }
+    if (::close(std::exchange(fd_, -1)) != 0 && errno != EINTR) {
+      fail_errno("write", target_, errno);
+    }
+    if (::rename(path_.c_str(), target_.c_str()) != 0) {
+      fail_errno("write", target_, errno);
+    }
+    path_.clear();
+  }
+
+ private:
+  // Short, so that it fits wherever the target's name does; random, so that processes in other
+  // containers on the same folder do not meet.
+  static std::string unique_name() {
+    static std::atomic<std::uint64_t> calls{0};
+    std::uint64_t random = 0;
+    if (::getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random)) {
+      random = (static_cast<std::uint64_t>(::getpid()) << 32U) ^ ++calls;
+    }
+    return fmt::format(".difflet-{:016x}.tmp", random);
+  }
+
+  fs::path path_;
+  const fs::path& target_;
+  int fd_ = -1;
+};
+
+// Makes the rename durable; a file system that cannot sync a folder is left alone.
+void sync_folder(const fs::path& folder) {
+  const Descriptor fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd.get() >= 0 && ::fsync(fd.get()) != 0 && errno == EIO) {
+    fail_errno("sync folder", folder, EIO);
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const MappedFile> MappedFile::open(const fs::path& path) {
+  const Descriptor fd(open_to_read(path));
+  std::shared_ptr<MappedFile> file(new MappedFile());
+  const std::size_t size = regular_size(fd, path);
+  file->path_ = path;
+  if (size > 0) {
+    void* at = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd.get(), 0);
+    if (at == MAP_FAILED) {
+      fail_errno("map", path, errno);
+    }
+    file->data_ = static_cast<const std::byte*>(at);
+    file->size_ = size;
+  }
+  return file;
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) {
+    ::munmap(const_cast<std::byte*>(data_), size_);
+  }
+}
+
+std::string read_text_file(const fs::path& path, std::size_t limit) {
+  const Descriptor fd(open_to_read(path));
+  std::string text;
+  std::size_t filled = 0;
+  text.resize(std::min(regular_size(fd, path), limit) + 1);
+  while (true) {
+    if (filled == text.size()) {
+      check(filled <= limit, ErrorCode::ResourceExhausted,
+            "'{}' is larger than the {} bytes allowed for it", path.string(), limit);
+      text.resize(std::min(filled * 2, limit + 1));
+    }
+    const ssize_t n =
+        ::read(fd.get(), text.data() + filled, std::min(text.size() - filled, kMaxCall));
+    if (n == 0) {
+      break;
+    }
+    if (n < 0 && errno != EINTR) {
+      fail_errno("read", path, errno);
+    }
+    filled += n < 0 ? 0 : static_cast<std::size_t>(n);
+  }
+  text.resize(filled);
+  return text;
+}
+
+void write_file_atomic(const fs::path& path, std::span<const std::byte> bytes) {
+  const fs::path target = resolve_target(path);
+  const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
+  check(fs::is_directory(folder), ErrorCode::NotFound, "cannot write '{}': there is no folder '{}'",
+        path.string(), folder.string());
+  TemporaryFile file(folder, target);
+  file.write(bytes);
+  file.keep();
+  sync_folder(folder);
+}
+
+}  // namespace difflet

@@ -1,0 +1,126 @@
+#include "difflet/base/rng.h"
+
+#include <cmath>
+#include <cstddef>
+
+namespace difflet {
+namespace {
+
+// Matsumoto and Nishimura, "Mersenne Twister", 1998, with the seeding of 2002.
+constexpr std::size_t kState = 624;
+constexpr std::size_t kShift = 397;
+constexpr std::size_t kBlock = 16;  // elements that torch transforms together
+constexpr std::size_t kHalf = kBlock / 2;
+
+constexpr float kTwoPi = 6.283185307179586F;
+
+constexpr std::uint32_t twist(std::uint32_t high, std::uint32_t low) {
+  const std::uint32_t mixed = (high & 0x80000000U) | (low & 0x7fffffffU);
+  return (mixed >> 1U) ^ ((low & 1U) != 0U ? 0x9908b0dfU : 0U);
+}
+
+// 24 random bits in [0, 1), as torch's uniform_real_distribution<float>.
+float uniform_f32(TorchGenerator& g) {
+  return static_cast<float>(g.next32() & 0xffffffU) * 0x1p-24F;
+}
+
+// Box-Muller on one block: entries 0..7 are radii, 8..15 angles.
+void normal_block(std::span<float, kBlock> d) {
+  for (std::size_t j = 0; j < kHalf; ++j) {
+    const float radius = std::sqrt(-2.0F * std::log(1.0F - d[j]));
+    const float angle = kTwoPi * d[j + kHalf];
+    d[j] = radius * std::cos(angle);
+    d[j + kHalf] = radius * std::sin(angle);
+  }
+}
+
+// Draws `uniforms` numbers into the front of `out` (16 or more), transforms whole blocks, and when
+// the size is no multiple of 16 draws and transforms the last 16 entries anew.
+void fill_blocks(TorchGenerator& g, std::span<float> out, std::size_t uniforms) {
+  for (float& x : out.first(uniforms)) {
+    x = uniform_f32(g);
+  }
+  for (std::size_t o = 0; o + kBlock <= out.size(); o += kBlock) {
+    normal_block(out.subspan(o).first<kBlock>());
+  }
+  if (out.size() % kBlock != 0) {
+    const auto tail = out.last<kBlock>();
+    for (float& x : tail) {
+      x = uniform_f32(g);
+    }
+    normal_block(tail);
+  }
+}
+
+}  // namespace
+
+TorchGenerator::TorchGenerator(std::uint64_t seed) {
+  state_[0] = static_cast<std::uint32_t>(seed);
+  for (std::size_t i = 1; i < kState; ++i) {
+    const std::uint32_t last = state_[i - 1];
+    state_[i] = 1812433253U * (last ^ (last >> 30U)) + static_cast<std::uint32_t>(i);
+  }
+}
+
+void TorchGenerator::refill() noexcept {
+  for (std::size_t i = 0; i < kState; ++i) {
+    const std::size_t next = i + 1 < kState ? i + 1 : 0;
+    const std::size_t far = i + kShift < kState ? i + kShift : i + kShift - kState;
+    state_[i] = state_[far] ^ twist(state_[i], state_[next]);
+  }
+  next_ = 0;
+}
+
+std::uint32_t TorchGenerator::next32() noexcept {
+  if (next_ == kState) {
+    refill();
+  }
+  std::uint32_t y = state_[next_++];
+  y ^= y >> 11U;
+  y ^= (y << 7U) & 0x9d2c5680U;
+  y ^= (y << 15U) & 0xefc60000U;
+  return y ^ (y >> 18U);
+}
+
+std::uint64_t TorchGenerator::next64() noexcept {
+  const std::uint64_t high = next32();
+  return (high << 32U) | next32();
+}
+
+// torch's normal_distribution<double>: 53-bit uniforms, radius from the second one, the sine kept.
+float TorchGenerator::normal_scalar() noexcept {
+  if (cached_normal_) {
+    const double kept = *cached_normal_;
+    cached_normal_.reset();
+    return static_cast<float>(kept);
+  }
+  constexpr std::uint64_t kMask = (std::uint64_t{1} << 53U) - 1;
+  const double u1 = static_cast<double>(next64() & kMask) * 0x1p-53;
+  const double u2 = static_cast<double>(next64() & kMask) * 0x1p-53;
+  const double radius = std::sqrt(-2.0 * std::log1p(-u2));
+  const double angle = 2.0 * 3.14159265358979323846 * u1;
+  cached_normal_ = radius * std::sin(angle);
+  return static_cast<float>(radius * std::cos(angle));
+}
+
+void TorchGenerator::randn(std::span<float> out) {
+  if (out.size() >= kBlock) {
+    fill_blocks(*this, out, out.size());
+    return;
+  }
+  for (float& x : out) {
+    x = normal_scalar();
+  }
+}
+
+void TorchGenerator::randn_half(std::span<float> out) {
+  if (out.size() >= kBlock) {
+    fill_blocks(*this, out, out.size() / kBlock * kBlock);
+    return;
+  }
+  for (float& x : out) {
+    x = normal_scalar();
+  }
+}
+
+}  // namespace difflet
