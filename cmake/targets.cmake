@@ -68,7 +68,7 @@ function(difflet_nocompile_test name)
   if(DIFFLET_SANITIZE OR DIFFLET_FUZZ)
     return()
   endif()
-  set(command "${CMAKE_CXX_COMPILER}" -std=c++20 -fsyntax-only -I "${PROJECT_SOURCE_DIR}"
+  set(command "${CMAKE_COMMAND}" -E env LC_ALL=C "${CMAKE_CXX_COMPILER}" -std=c++20 -fsyntax-only -I "${PROJECT_SOURCE_DIR}"
       "${CMAKE_CURRENT_SOURCE_DIR}/${ARG_SOURCE}")
   add_test(NAME "nocompile.${name}.refused" COMMAND ${command})
   set_tests_properties("nocompile.${name}.refused" PROPERTIES LABELS nocompile
