@@ -230,12 +230,18 @@ std::string read_text_file(const fs::path& path, std::size_t limit) {
 }
 
 void write_file_atomic(const fs::path& path, std::span<const std::byte> bytes) {
+  write_file_atomic(path, std::span<const std::span<const std::byte>>(&bytes, 1));
+}
+
+void write_file_atomic(const fs::path& path, std::span<const std::span<const std::byte>> parts) {
   const fs::path target = resolve_target(path);
   const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
   check(fs::is_directory(folder), ErrorCode::NotFound, "cannot write '{}': there is no folder '{}'",
         path.string(), folder.string());
   TemporaryFile file(folder, target);
-  file.write(bytes);
+  for (const std::span<const std::byte> part : parts) {
+    file.write(part);
+  }
   file.keep();
   sync_folder(folder);
 }

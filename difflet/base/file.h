@@ -32,7 +32,12 @@ class MappedFile {
 std::string read_text_file(const std::filesystem::path& path, std::size_t limit = 1U << 30U);
 
 // Writes through a temporary file in the same folder, fsync and rename: on any error nothing is left
-// and an existing file keeps its content. Throws Unavailable or ResourceExhausted (disk full).
+// and an existing file keeps its content. A symbolic link is followed, not replaced. Throws NotFound
+// (no such folder), InvalidArgument (a directory or device), ResourceExhausted (disk full) or
+// Unavailable.
 void write_file_atomic(const std::filesystem::path& path, std::span<const std::byte> bytes);
+// The same for the concatenation of `parts`.
+void write_file_atomic(const std::filesystem::path& path,
+                       std::span<const std::span<const std::byte>> parts);
 
 }  // namespace difflet
