@@ -1,13 +1,13 @@
 #include "difflet/base/cores.h"
 
+#include <hwloc.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
-
-#include <hwloc.h>
 
 #include "difflet/base/error.h"
 

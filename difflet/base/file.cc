@@ -1,5 +1,11 @@
 #include "difflet/base/file.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -8,12 +14,6 @@
 #include <cstring>
 #include <system_error>
 #include <utility>
-
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/random.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "difflet/base/error.h"
 
@@ -61,6 +61,7 @@ class Descriptor {
   Descriptor& operator=(const Descriptor&) = delete;
 
   int get() const noexcept { return fd_; }
+
  private:
   int fd_;
 };

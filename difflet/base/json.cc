@@ -97,8 +97,8 @@ class Builder {
     // "[json.exception...] parse error at line 1, column 2: what", or without the place.
     std::string_view what = e.what();
     const std::size_t column = what.find("column ");
-    const std::size_t skip = column == std::string_view::npos ? what.find("] ")
-                                                              : what.find(": ", column);
+    const std::size_t skip =
+        column == std::string_view::npos ? what.find("] ") : what.find(": ", column);
     what.remove_prefix(skip == std::string_view::npos ? 0 : skip + 2);
     refuse(position, quotable(what));
   }

@@ -55,10 +55,11 @@ struct ThreadPool::Impl {
   std::atomic<bool> busy{false};
   std::atomic<bool> stop{false};
 
-  alignas(kCacheLine) std::atomic<std::uint32_t> started{0};   // loops begun; workers wait on it
-  alignas(kCacheLine) std::atomic<std::int64_t> left{0};       // tickets not handed out
-  alignas(kCacheLine) std::atomic<std::int64_t> unfinished{0}; // tasks not completed
-  alignas(kCacheLine) std::atomic<std::uint32_t> finished{0};  // loops whose last task a worker ended
+  alignas(kCacheLine) std::atomic<std::uint32_t> started{0};    // loops begun; workers wait on it
+  alignas(kCacheLine) std::atomic<std::int64_t> left{0};        // tickets not handed out
+  alignas(kCacheLine) std::atomic<std::int64_t> unfinished{0};  // tasks not completed
+  alignas(kCacheLine) std::atomic<std::uint32_t> finished{
+      0};  // loops whose last task a worker ended
 
   void run_task(const TaskRef& f, std::int64_t task, int thread) noexcept;
   bool take_tasks(int thread) noexcept;

@@ -39,7 +39,8 @@ std::vector<Candidate> candidates(const std::string& variant) {
 
 std::string listed(const std::vector<std::string>& names) {
   const std::size_t shown = std::min(names.size(), kMaxListed);
-  std::string out = fmt::format("{}", fmt::join(names.begin(), names.begin() + std::ptrdiff_t(shown), ", "));
+  std::string out =
+      fmt::format("{}", fmt::join(names.begin(), names.begin() + std::ptrdiff_t(shown), ", "));
   return shown < names.size() ? fmt::format("{} and {} more", out, names.size() - shown) : out;
 }
 
@@ -83,8 +84,8 @@ std::string advice(const fs::path& folder, const std::string& variant) {
   }
   if (!pickles.empty()) {
     std::ranges::sort(pickles);
-    out += fmt::format("; {} cannot be read: only safetensors can, so convert first",
-                       listed(pickles));
+    out +=
+        fmt::format("; {} cannot be read: only safetensors can, so convert first", listed(pickles));
   }
   return out;
 }

@@ -21,10 +21,10 @@ class Checkpoint {
 
   // Also true for a tensor whose dtype is not supported: asking for that one throws Unsupported.
   bool has(const std::string& name) const { return where_.contains(name); }
-  const TensorEntry& entry(const std::string& name) const;   // throws NotFound, Unsupported
-  HostTensor tensor(const std::string& name) const;           // view
+  const TensorEntry& entry(const std::string& name) const;  // throws NotFound, Unsupported
+  HostTensor tensor(const std::string& name) const;         // view
   const std::filesystem::path& file_of(const std::string& name) const;
-  std::vector<std::string> names() const;                     // sorted
+  std::vector<std::string> names() const;  // sorted
 
  private:
   void add_file(SafetensorsFile file);

@@ -29,26 +29,13 @@ struct FileDType {
 };
 
 constexpr std::array<FileDType, 20> kFileDTypes = {{
-    {"F32", 32, DType::F32},
-    {"F16", 16, DType::F16},
-    {"BF16", 16, DType::BF16},
-    {"I32", 32, DType::I32},
-    {"I64", 64, DType::I64},
-    {"BOOL", 8, DType::Bool},
-    {"F64", 64, std::nullopt},
-    {"F8_E4M3", 8, std::nullopt},
-    {"F8_E5M2", 8, std::nullopt},
-    {"F8_E8M0", 8, std::nullopt},
-    {"F6_E2M3", 6, std::nullopt},
-    {"F6_E3M2", 6, std::nullopt},
-    {"F4", 4, std::nullopt},
-    {"U8", 8, std::nullopt},
-    {"I8", 8, std::nullopt},
-    {"U16", 16, std::nullopt},
-    {"I16", 16, std::nullopt},
-    {"U32", 32, std::nullopt},
-    {"U64", 64, std::nullopt},
-    {"C64", 64, std::nullopt},
+    {"F32", 32, DType::F32},      {"F16", 16, DType::F16},      {"BF16", 16, DType::BF16},
+    {"I32", 32, DType::I32},      {"I64", 64, DType::I64},      {"BOOL", 8, DType::Bool},
+    {"F64", 64, std::nullopt},    {"F8_E4M3", 8, std::nullopt}, {"F8_E5M2", 8, std::nullopt},
+    {"F8_E8M0", 8, std::nullopt}, {"F6_E2M3", 6, std::nullopt}, {"F6_E3M2", 6, std::nullopt},
+    {"F4", 4, std::nullopt},      {"U8", 8, std::nullopt},      {"I8", 8, std::nullopt},
+    {"U16", 16, std::nullopt},    {"I16", 16, std::nullopt},    {"U32", 32, std::nullopt},
+    {"U64", 64, std::nullopt},    {"C64", 64, std::nullopt},
 }};
 
 std::string supported_names() {
@@ -219,8 +206,8 @@ class HeaderParser {
     expect(count.has_value() && *count <= kMaxElements, "tensor '{}': shape [{}] is too large",
            e.name, fmt::join(e.shape, ", "));
     const std::uint64_t need = (*count * known->bits + 7) / 8;
-    expect(need == e.end - e.begin, "tensor '{}' of {} [{}] takes {} bytes, its data has {}", e.name,
-           e.dtype, fmt::join(e.shape, ", "), need, e.end - e.begin);
+    expect(need == e.end - e.begin, "tensor '{}' of {} [{}] takes {} bytes, its data has {}",
+           e.name, e.dtype, fmt::join(e.shape, ", "), need, e.end - e.begin);
     if (!known->dtype) {
       unsupported[e.name] = fmt::format("dtype {} is not one of {}", e.dtype, supported_names());
     } else if (e.shape.size() > Shape::kMaxRank) {
@@ -298,8 +285,8 @@ void write_safetensors(const std::filesystem::path& path,
   }
   std::vector<const std::pair<const std::string, HostTensor>*> order;
   for (const auto& named : tensors) {
-    check(named.first != kMetadataKey, ErrorCode::InvalidArgument,
-          "a tensor cannot be named '{}'", named.first);
+    check(named.first != kMetadataKey, ErrorCode::InvalidArgument, "a tensor cannot be named '{}'",
+          named.first);
     order.push_back(&named);
   }
   std::ranges::stable_sort(order, std::greater<>(),

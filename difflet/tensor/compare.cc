@@ -31,7 +31,8 @@ double psnr(const Sums& s) {
 
 std::string Difference::str() const {
   return fmt::format(
-      "max abs {:.3g} at {} ({:.6g} against {:.6g}), relative {:.3g}, cosine {:.7f}, PSNR {:.1f} dB, "
+      "max abs {:.3g} at {} ({:.6g} against {:.6g}), relative {:.3g}, cosine {:.7f}, PSNR {:.1f} "
+      "dB, "
       "{} not finite",
       max_abs, worst, a, b, relative, cosine, psnr, non_finite);
 }

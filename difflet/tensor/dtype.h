@@ -12,8 +12,8 @@ namespace difflet {
 enum class DType : std::uint8_t { F32, F16, BF16, I32, I64, Bool };
 
 std::size_t dtype_bytes(DType t) noexcept;
-std::string_view dtype_name(DType t) noexcept;                       // "f32", "bf16", ...
-std::optional<DType> parse_dtype(std::string_view name) noexcept;    // inverse
+std::string_view dtype_name(DType t) noexcept;                     // "f32", "bf16", ...
+std::optional<DType> parse_dtype(std::string_view name) noexcept;  // inverse
 inline bool is_float(DType t) noexcept { return t <= DType::BF16; }
 
 // bf16 and f16 as bits; round to nearest even, NaN stays NaN.

@@ -123,7 +123,8 @@ HostTensor HostTensor::to(DType dtype) const {
       fill_from<float>(*this, out, [](auto x) { return static_cast<float>(x); });
       break;
     case DType::F16:
-      fill_from<std::uint16_t>(*this, out, [](auto x) { return f32_to_f16(static_cast<float>(x)); });
+      fill_from<std::uint16_t>(*this, out,
+                               [](auto x) { return f32_to_f16(static_cast<float>(x)); });
       break;
     case DType::BF16:
       fill_from<std::uint16_t>(*this, out,
@@ -159,8 +160,8 @@ std::vector<float> HostTensor::to_floats() const {
 
 HostTensor HostTensor::narrow(std::size_t axis, std::int64_t start, std::int64_t extent) const {
   check(axis < shape_.rank() && start >= 0 && extent >= 0 && start <= shape_[axis] - extent,
-        ErrorCode::InvalidArgument, "part [{}, +{}) along axis {} is outside {}", start, extent, axis,
-        shape_.str());
+        ErrorCode::InvalidArgument, "part [{}, +{}) along axis {} is outside {}", start, extent,
+        axis, shape_.str());
   HostTensor out(dtype_, shape_.with(axis, extent));
   if (out.bytes_.empty()) {
     return out;

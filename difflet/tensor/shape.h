@@ -16,7 +16,8 @@ class Shape {
 
   Shape() = default;
   Shape(std::initializer_list<std::int64_t> dims);
-  explicit Shape(std::span<const std::int64_t> dims);  // throws InvalidArgument: rank, negative, overflow
+  explicit Shape(
+      std::span<const std::int64_t> dims);  // throws InvalidArgument: rank, negative, overflow
 
   std::size_t rank() const noexcept { return rank_; }
   std::int64_t operator[](std::size_t i) const noexcept { return dims_[i]; }
@@ -24,9 +25,9 @@ class Shape {
   std::int64_t dim(int axis) const;
   std::size_t axis(int axis) const;
   std::span<const std::int64_t> dims() const noexcept { return {dims_.data(), rank_}; }
-  std::int64_t elements() const noexcept;                // 1 for a scalar; never overflows (checked)
+  std::int64_t elements() const noexcept;  // 1 for a scalar; never overflows (checked)
   Shape with(std::size_t axis, std::int64_t extent) const;
-  std::string str() const;                                // "[2, 3]"
+  std::string str() const;  // "[2, 3]"
   bool operator==(const Shape& o) const noexcept;
 
  private:
