@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -77,7 +78,8 @@ class Graph {
   NodeId add_param(ParamDecl param);
   void add_output(std::string name, NodeId node);
 
-  // The module path that nodes added from now on belong to ("transformer_blocks.0.attn").
+  // The module path that nodes added from now on belong to ("transformer_blocks.0.attn"). Returns the
+  // scope before the call, for restore_scope().
   std::uint32_t set_scope(std::string_view path);
   void restore_scope(std::uint32_t scope) noexcept { scope_ = scope; }
   std::uint32_t current_scope() const noexcept { return scope_; }
@@ -90,6 +92,8 @@ class Graph {
   std::vector<NodeId> param_nodes_;
   std::vector<Output> outputs_;
   std::vector<std::string> scopes_{""};
+  std::map<std::string, std::uint32_t, std::less<>> scope_ids_{{"", 0}};
+  std::map<std::string, std::size_t, std::less<>> param_ids_;
   std::uint32_t scope_ = 0;
 };
 

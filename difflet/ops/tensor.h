@@ -2,8 +2,11 @@
 // shapes are static, dtypes must agree (convert() is explicit), shapes broadcast as in NumPy.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "difflet/graph/graph.h"
@@ -72,7 +75,8 @@ Tensor activate(Tensor x, graph::Activation act);
 Tensor silu(Tensor x);
 
 // ---- shape ----
-Tensor reshape(Tensor x, const Shape& shape);      // one extent may be -1
+Tensor reshape(Tensor x, const Shape& shape);
+Tensor reshape(Tensor x, std::initializer_list<std::int64_t> dims);  // one extent may be -1
 Tensor transpose(Tensor x, std::vector<int> permutation);
 Tensor broadcast(Tensor x, const Shape& shape);
 Tensor unsqueeze(Tensor x, int axis);
