@@ -20,7 +20,8 @@ def make_all():
     ids[0, 9] = ids[0, 30] = 97
     ids[0, 31:] = 98
     ids[1, 76] = 97
-    make("quick_gelu", config, ids, hooks=["encoder.layers.0", "encoder.layers.1", "final_layer_norm"])
+    make("quick_gelu", config, ids,
+         hooks=["encoder.layers.0", "encoder.layers.1", "final_layer_norm"])
 
     # Legacy end id 2: the pooled row is the first largest id. Names and config as transformers 4
     # wrote them, with the position_ids buffer of old checkpoints; shorter than the position table.
@@ -72,7 +73,8 @@ def make(name, config, ids, store=F32, variant=None, shard="5GB", legacy_names=F
 
 def rename(path, config):
     tensors = load_file(path / "model.safetensors")
-    tensors = {k if k.startswith("text_model.") else f"text_model.{k}": v for k, v in tensors.items()}
+    assert not any(k.startswith("text_model.") for k in tensors)
+    tensors = {f"text_model.{k}": v for k, v in tensors.items()}
     positions = torch.arange(config["max_position_embeddings"], dtype=torch.int64)[None]
     tensors["text_model.embeddings.position_ids"] = positions
     save_file(tensors, path / "model.safetensors", metadata={"format": "pt"})

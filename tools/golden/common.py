@@ -97,7 +97,8 @@ def record(path, load, call, inputs, case, hooks=()):
     model = load()
     write_tensors(path / "inputs.safetensors", inputs)
     blocks = {}
-    handles = [model.get_submodule(name).register_forward_hook(_keep(blocks, name)) for name in hooks]
+    handles = [model.get_submodule(name).register_forward_hook(_keep(blocks, name))
+               for name in hooks]
     with torch.no_grad():
         f32 = call(model, inputs)
         for handle in handles:
@@ -115,7 +116,7 @@ def record(path, load, call, inputs, case, hooks=()):
     write_json(path / "case.json", case)
     size = sum(f.stat().st_size for f in path.iterdir())
     errors = " ".join(f"{k} {e['max']:.2e}/{e['rms']:.2e}" for k, e in case["bf16_error"].items())
-    print(f"{path.relative_to(DATA)}: {size // 1024} KiB, bf16 error {errors}, std {case['std_f32']}")
+    print(f"{path.relative_to(DATA)}: {size // 1024} KiB, bf16 error {errors}")
 
 
 def _keep(store, name):

@@ -1,4 +1,4 @@
-"""Writes the golden files: python tools/golden/generate.py [part ...]; no part means all of them."""
+"""Writes the golden files: python tools/golden/generate.py [part ...]; no part means all."""
 
 import importlib
 import os
@@ -8,9 +8,9 @@ import sys
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TQDM_DISABLE", "1")
-# As a script, Python would put this folder first on the path, where tokenizers.py hides the library.
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path = [str(ROOT)] + [p for p in sys.path if pathlib.Path(p or ".").resolve() != ROOT / "tools" / "golden"]
+# Python puts a script's own folder first on the path; here tokenizers.py would hide the library.
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path = [str(HERE.parents[1])] + [p for p in sys.path if pathlib.Path(p).resolve() != HERE]
 
 PARTS = ["clip", "t5", "flux", "vae", "schedules", "noise", "postprocess", "pipelines"]
 
@@ -26,12 +26,16 @@ def write_versions():
     write_json(DATA / "versions.json", {"python": platform.python_version(), **versions})
 
 
-def main(parts):
+def set_up():
     import diffusers
     import torch
 
     diffusers.logging.set_verbosity_error()
     torch.set_num_threads(1)
+
+
+def main(parts):
+    set_up()
     for part in parts or PARTS:
         if part not in PARTS:
             sys.exit(f"unknown part {part}; one of {', '.join(PARTS)}")

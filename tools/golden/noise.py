@@ -34,7 +34,8 @@ def make_all():
         for name, dtype in DTYPES.items():
             generator = torch.Generator("cpu").manual_seed(seed)
             for call, shape in enumerate(shapes):
-                tensors[f"{index}.{name}.{call}"] = torch.randn(shape, generator=generator, dtype=dtype)
+                value = torch.randn(shape, generator=generator, dtype=dtype)
+                tensors[f"{index}.{name}.{call}"] = value
         listing.append({"index": index, "seed": seed, "shapes": shapes})
     write_tensors(path / "randn.safetensors", tensors)
     write_json(path / "randn.json", listing, compact=True)

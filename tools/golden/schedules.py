@@ -65,7 +65,8 @@ def run(config, count, tokens, given):
 
 def shift_of(scheduler, tokens):
     c = scheduler.config
-    return calculate_shift(tokens, c.base_image_seq_len, c.max_image_seq_len, c.base_shift, c.max_shift)
+    return calculate_shift(tokens, c.base_image_seq_len, c.max_image_seq_len, c.base_shift,
+                           c.max_shift)
 
 
 def shortest(tensor):

@@ -17,10 +17,11 @@ def make_all():
                       feed_forward_proj="relu", relative_attention_num_buckets=8,
                       relative_attention_max_distance=20),
          draw_ids((2, 33), 0, 103, "t5-relu"), embedding="both",
-         hooks=["encoder.block.0", "encoder.block.1", "encoder.block.2", "encoder.final_layer_norm"])
+         hooks=[f"encoder.block.{i}" for i in range(3)] + ["encoder.final_layer_norm"])
     # Only `encoder.embed_tokens` stored; one head; sharded.
-    make("embed_tokens", dict(vocab_size=64, d_model=40, d_kv=16, num_heads=1, d_ff=50, num_layers=2,
-                              feed_forward_proj="gated-gelu", layer_norm_epsilon=1e-5),
+    make("embed_tokens", dict(vocab_size=64, d_model=40, d_kv=16, num_heads=1, d_ff=50,
+                              num_layers=2, feed_forward_proj="gated-gelu",
+                              layer_norm_epsilon=1e-5),
          draw_ids((2, 20), 0, 64, "t5-embed_tokens"), embedding="encoder", shard="20KB")
     make("wide_inner_bf16", dict(vocab_size=80, d_model=32, d_kv=12, num_heads=5, d_ff=90,
                                  num_layers=2, feed_forward_proj="gated-gelu",
@@ -63,4 +64,5 @@ def rename(path, embedding):
     index = path / "model.safetensors.index.json"
     if index.exists():
         assert embedding == "encoder"
-        index.write_text(index.read_text().replace('"shared.weight"', '"encoder.embed_tokens.weight"'))
+        text = index.read_text().replace('"shared.weight"', '"encoder.embed_tokens.weight"')
+        index.write_text(text)

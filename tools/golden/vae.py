@@ -13,16 +13,17 @@ def make_all():
     make("flux4", dict(block_out_channels=(8, 8, 16, 16), layers_per_block=2, latent_channels=16,
                        norm_num_groups=4, use_quant_conv=False, use_post_quant_conv=False,
                        scaling_factor=0.3611, shift_factor=0.1159), batch=1, height=3, width=4,
-         hooks=["decoder.conv_in", "decoder.mid_block", "decoder.up_blocks.0", "decoder.up_blocks.1",
-                "decoder.up_blocks.2", "decoder.up_blocks.3", "decoder.conv_norm_out"])
+         hooks=["decoder.conv_in", "decoder.mid_block", "decoder.conv_norm_out"]
+         + [f"decoder.up_blocks.{i}" for i in range(4)])
     make("one_level_quant", dict(block_out_channels=(4,), layers_per_block=1, latent_channels=3,
                                  norm_num_groups=1), batch=2, height=6, width=5)
-    make("two_levels_plain", dict(block_out_channels=(12, 24), layers_per_block=1, latent_channels=4,
-                                  norm_num_groups=3, use_quant_conv=False, use_post_quant_conv=False,
-                                  mid_block_add_attention=False), batch=1, height=4, width=7)
+    make("two_levels_plain", dict(block_out_channels=(12, 24), layers_per_block=1,
+                                  latent_channels=4, norm_num_groups=3, use_quant_conv=False,
+                                  use_post_quant_conv=False, mid_block_add_attention=False),
+         batch=1, height=4, width=7)
     make("three_levels_legacy", dict(block_out_channels=(6, 12, 18), layers_per_block=2,
-                                     latent_channels=4, norm_num_groups=6), batch=1, height=5, width=3,
-         legacy_names=True)
+                                     latent_channels=4, norm_num_groups=3),
+         batch=1, height=5, width=3, legacy_names=True)
     make("two_levels_f16", dict(block_out_channels=(16, 32), layers_per_block=1, latent_channels=8,
                                 norm_num_groups=8, use_quant_conv=False, use_post_quant_conv=False,
                                 scaling_factor=1.5, shift_factor=-0.25), batch=2, height=4, width=6,
@@ -41,10 +42,11 @@ def make(name, config, *, batch, height, width, store=F32, legacy_names=False, h
     model.save_pretrained(path)
     if legacy_names:
         file = path / "diffusion_pytorch_model.safetensors"
-        save_file({rename(k): v for k, v in load_file(file).items()}, file, metadata={"format": "pt"})
+        tensors = {rename(k): v for k, v in load_file(file).items()}
+        save_file(tensors, file, metadata={"format": "pt"})
 
     def load():
-        return AutoencoderKL.from_pretrained(path, torch_dtype=F32)
+        return AutoencoderKL.from_pretrained(path, dtype=F32)
 
     reloaded = load().state_dict()
     assert all(torch.equal(v.to(F32), reloaded[k]) for k, v in model.state_dict().items())
