@@ -199,6 +199,15 @@ std::shared_ptr<const MappedFile> MappedFile::open(const fs::path& path) {
   return file;
 }
 
+void MappedFile::release(std::span<const std::byte> part) const noexcept {
+  constexpr std::uintptr_t kPage = 4096;
+  const auto first = (reinterpret_cast<std::uintptr_t>(part.data()) + kPage - 1) / kPage * kPage;
+  const auto last = reinterpret_cast<std::uintptr_t>(part.data() + part.size()) / kPage * kPage;
+  if (first < last) {
+    madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  }
+}
+
 MappedFile::~MappedFile() {
   if (data_ != nullptr) {
     ::munmap(const_cast<std::byte*>(data_), size_);
@@ -231,10 +240,10 @@ std::string read_text_file(const fs::path& path, std::size_t limit) {
 }
 
 void write_file_atomic(const fs::path& path, std::span<const std::byte> bytes) {
-  write_file_atomic(path, std::span<const std::span<const std::byte>>(&bytes, 1));
+  write_parts_atomic(path, std::span<const std::span<const std::byte>>(&bytes, 1));
 }
 
-void write_file_atomic(const fs::path& path, std::span<const std::span<const std::byte>> parts) {
+void write_parts_atomic(const fs::path& path, std::span<const std::span<const std::byte>> parts) {
   const fs::path target = resolve_target(path);
   const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
   check(fs::is_directory(folder), ErrorCode::NotFound, "cannot write '{}': there is no folder '{}'",

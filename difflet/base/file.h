@@ -19,6 +19,8 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   std::span<const std::byte> bytes() const noexcept { return {data_, size_}; }
+  // Lets go of the pages that lie wholly in `part` of bytes(): they are read again when touched.
+  void release(std::span<const std::byte> part) const noexcept;
   const std::filesystem::path& path() const noexcept { return path_; }
 
  private:
@@ -37,7 +39,7 @@ std::string read_text_file(const std::filesystem::path& path, std::size_t limit 
 // Unavailable.
 void write_file_atomic(const std::filesystem::path& path, std::span<const std::byte> bytes);
 // The same for the concatenation of `parts`.
-void write_file_atomic(const std::filesystem::path& path,
-                       std::span<const std::span<const std::byte>> parts);
+void write_parts_atomic(const std::filesystem::path& path,
+                        std::span<const std::span<const std::byte>> parts);
 
 }  // namespace difflet

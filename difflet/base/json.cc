@@ -157,6 +157,9 @@ Json parse_json(std::string_view text, std::string_view origin) {
   const char* reached = text.data();
   Builder builder(text, origin, &reached);
   const char* end = text.data() + text.size();
+  if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos) {
+    builder.refuse(nul + 1, "NUL byte");  // the lexer would take it for the end
+  }
   Json::sax_parse(CountingIterator(text.data(), &reached), CountingIterator(end, &reached),
                   &builder);
   return builder.take();

@@ -39,7 +39,9 @@ Log::Log(LogLevel level) : impl_(std::make_unique<Impl>()) {
 Log::~Log() = default;
 
 void Log::write(LogLevel level, const std::string& line) {
-  impl_->logger.log(spdlog_level(level), std::string_view(line));
+  if (level != LogLevel::Off) {
+    impl_->logger.log(spdlog_level(level), std::string_view(line));
+  }
 }
 
 }  // namespace difflet

@@ -215,6 +215,8 @@ const TensorEntry& Checkpoint::entry(const std::string& name) const {
   return file(name).entry(name);
 }
 
+void Checkpoint::release(const std::string& name) const { file(name).release(name); }
+
 HostTensor Checkpoint::tensor(const std::string& name) const { return file(name).tensor(name); }
 
 const fs::path& Checkpoint::file_of(const std::string& name) const { return file(name).path(); }

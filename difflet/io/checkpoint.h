@@ -23,6 +23,7 @@ class Checkpoint {
   bool has(const std::string& name) const { return where_.contains(name); }
   const TensorEntry& entry(const std::string& name) const;  // throws NotFound, Unsupported
   HostTensor tensor(const std::string& name) const;         // view
+  void release(const std::string& name) const;              // lets go of its mapped pages
   const std::filesystem::path& file_of(const std::string& name) const;
   std::vector<std::string> names() const;  // sorted
 

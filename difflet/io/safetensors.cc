@@ -271,6 +271,11 @@ const TensorEntry& SafetensorsFile::entry(const std::string& name) const {
   return found->second;
 }
 
+void SafetensorsFile::release(const std::string& name) const {
+  const TensorEntry& e = entry(name);
+  file_->release(file_->bytes().subspan(e.begin, e.end - e.begin));
+}
+
 HostTensor SafetensorsFile::tensor(const std::string& name) const {
   const TensorEntry& e = entry(name);
   return {e.dtype, e.shape, file_->bytes().subspan(e.begin, e.end - e.begin), file_};
@@ -313,7 +318,7 @@ void write_safetensors(const std::filesystem::path& path,
   const std::uint64_t length = text.size();
   parts[0] = std::as_bytes(std::span(&length, 1));
   parts[1] = std::as_bytes(std::span(text));
-  write_file_atomic(path, parts);
+  write_parts_atomic(path, parts);
 }
 
 }  // namespace difflet::io

@@ -30,6 +30,7 @@ class SafetensorsFile {
   const std::map<std::string, std::string>& metadata() const noexcept { return metadata_; }
   const TensorEntry& entry(const std::string& name) const;  // throws NotFound, Unsupported
   HostTensor tensor(const std::string& name) const;         // a view of the mapping
+  void release(const std::string& name) const;              // lets go of its mapped pages
   const std::filesystem::path& path() const noexcept { return file_->path(); }
 
  private:

@@ -16,6 +16,8 @@ class WeightSource {
  public:
   virtual ~WeightSource() = default;
   virtual HostTensor whole(const graph::ParamDecl& param) const = 0;
+  // Said when the tensor has been packed: a mapped file may let its pages go.
+  virtual void done(const graph::ParamDecl& /*param*/) const {}
 };
 
 struct MemoryReport {

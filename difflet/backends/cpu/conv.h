@@ -1,0 +1,42 @@
+// Convolution through oneDNN: channels-last pictures cut into bands of rows, each run by one of our
+// threads with one-threaded primitives.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "difflet/backends/cpu/kernels/level.h"
+#include "difflet/backends/cpu/kernels/view.h"
+#include "difflet/tensor/host_tensor.h"
+
+namespace difflet::cpu {
+
+struct ConvDesc {
+  std::int64_t batch = 1, height = 0, width = 0, in_channels = 0;  // of x, [B, h, w, C]
+  std::int64_t out_height = 0, out_width = 0, out_channels = 0;    // of y, [B, h', w', O]
+  std::int64_t kernel_h = 1, kernel_w = 1, stride = 1;
+  std::int64_t pad_top = 0, pad_left = 0, pad_bottom = 0, pad_right = 0;
+  std::int64_t groups = 1;
+  Elem elem = Elem::F32;  // of x and y
+};
+
+class ConvKernel {
+ public:
+  // Chooses the implementation (Winograd, direct, 1x1) and the bands. Throws Unsupported.
+  static std::shared_ptr<ConvKernel> create(const ConvDesc& desc, Level level, int threads);
+  virtual ~ConvKernel() = default;
+
+  virtual std::string_view name() const noexcept = 0;           // "conv.winograd.f32"
+  virtual std::size_t packed_bytes() const noexcept = 0;
+  virtual std::size_t scratch_bytes() const noexcept = 0;       // a thread
+  // weight [O, C/groups, kh, kw], any float dtype. Returns false when a value is NaN or Inf.
+  virtual bool pack(const HostTensor& weight, std::byte* packed) const = 0;
+  virtual std::int64_t tasks() const noexcept = 0;
+  // x and y contiguous; bias f32 [O] or null. May be called by several threads, each with its own
+  // scratch.
+  virtual void run(const void* x, const std::byte* packed, const float* bias, void* y, std::int64_t task,
+                   std::byte* scratch) const = 0;
+};
+
+}  // namespace difflet::cpu

@@ -1,0 +1,114 @@
+#include "difflet/compile/component.h"
+
+#include <set>
+
+#include "difflet/base/error.h"
+#include "difflet/base/json.h"
+#include "difflet/models/registry.h"
+
+namespace difflet::compile {
+namespace {
+
+// The name under which the checkpoint keeps the parameter, or nothing. transformers 5 saves text
+// encoders without the "text_model." prefix.
+std::optional<std::string> find_name(const io::Checkpoint& checkpoint, const graph::ParamDecl& param) {
+  constexpr std::string_view kTextModel = "text_model.";
+  std::vector<std::string> names{param.name};
+  if (param.name.starts_with(kTextModel)) {
+    names.push_back(param.name.substr(kTextModel.size()));
+  }
+  names.insert(names.end(), param.aliases.begin(), param.aliases.end());
+  for (const std::string& name : names) {
+    if (checkpoint.has(name)) {
+      return name;
+    }
+  }
+  return std::nullopt;
+}
+
+// The shape without trailing axes of extent 1 beyond `rank`.
+Shape squeezed(const Shape& shape, std::size_t rank) {
+  std::vector<std::int64_t> dims(shape.dims().begin(), shape.dims().end());
+  while (dims.size() > rank && dims.back() == 1) {
+    dims.pop_back();
+  }
+  return Shape(dims);
+}
+
+constexpr std::size_t kShown = 20;  // problems listed in one message
+
+}  // namespace
+
+ComponentFolder ComponentFolder::open(const std::filesystem::path& folder, const std::string& class_name,
+                                      const std::string& variant, Log& log) {
+  ComponentFolder c;
+  c.path_ = folder;
+  check(std::filesystem::is_directory(folder), ErrorCode::NotFound, "{}: component folder not found",
+        folder.string());
+  const std::filesystem::path config_path = folder / "config.json";
+  Json config = read_json_file(config_path);
+  c.class_name_ = class_name.empty() ? models::component_class(config, config_path.string()) : class_name;
+  models::ConfigReader reader(std::move(config), config_path.string());
+  c.model_ = models::make_component(c.class_name_, reader);
+  for (const std::string& key : reader.unknown()) {
+    log.warn("{}: unknown field '{}' is ignored", config_path.string(), key);
+  }
+  c.checkpoint_ = io::Checkpoint::open(folder, variant);
+  return c;
+}
+
+graph::Graph ComponentFolder::trace(const models::ShapeMap& inputs, DType dtype,
+                                    const spmd::Mesh& mesh) const {
+  graph::Graph g = model_->trace(inputs, dtype, mesh);
+  check_parameters(g);
+  return g;
+}
+
+void ComponentFolder::check_parameters(const graph::Graph& graph) const {
+  std::vector<std::string> problems;
+  std::set<std::string> used;
+  for (const graph::ParamDecl& param : graph.params()) {
+    const auto name = find_name(checkpoint_, param);
+    if (!name) {
+      problems.push_back(fmt::format("missing '{}' {}", param.name, param.shape.str()));
+      continue;
+    }
+    used.insert(*name);
+    const io::TensorEntry& entry = checkpoint_.entry(*name);
+    if (squeezed(entry.shape, param.shape.rank()) != param.shape) {
+      problems.push_back(fmt::format("'{}' in {} is {}, the config asks for {}", *name,
+                                     checkpoint_.file_of(*name).filename().string(), entry.shape.str(),
+                                     param.shape.str()));
+    }
+  }
+  for (const std::string& name : checkpoint_.names()) {
+    if (!used.contains(name) && !model_->ignores(name)) {
+      problems.push_back(fmt::format("unexpected '{}' {} in {}", name, checkpoint_.entry(name).shape.str(),
+                                     checkpoint_.file_of(name).filename().string()));
+    }
+  }
+  if (problems.empty()) {
+    return;
+  }
+  const std::size_t count = problems.size();
+  if (count > kShown) {
+    problems.resize(kShown);
+    problems.push_back(fmt::format("and {} more", count - kShown));
+  }
+  fail(ErrorCode::DataLoss, "{}: the weights do not fit {}: {}", path_.string(), class_name_,
+       fmt::join(problems, "; "));
+}
+
+HostTensor CheckpointWeights::whole(const graph::ParamDecl& param) const {
+  const auto name = find_name(*checkpoint_, param);
+  check(name.has_value(), ErrorCode::DataLoss, "tensor '{}' is missing", param.name);
+  return checkpoint_->tensor(*name).reshaped(param.shape);
+}
+
+void CheckpointWeights::done(const graph::ParamDecl& param) const {
+  if (const auto name = find_name(*checkpoint_, param)) {
+    checkpoint_->release(*name);
+  }
+}
+
+}  // namespace difflet::compile

@@ -1,0 +1,59 @@
+// A component folder of a checkpoint, opened and checked, and its way to an executable.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "difflet/base/context.h"
+#include "difflet/io/checkpoint.h"
+#include "difflet/models/common/component.h"
+#include "difflet/runtime/backend.h"
+
+namespace difflet::compile {
+
+class ComponentFolder {
+ public:
+  // Reads config.json and every safetensors header. `class_name` overrides what the config says
+  // (model_index.json names it); empty: the config decides. Unknown config fields are warned about.
+  static ComponentFolder open(const std::filesystem::path& folder, const std::string& class_name,
+                              const std::string& variant, Log& log);
+
+  const std::filesystem::path& path() const noexcept { return path_; }
+  const std::string& class_name() const noexcept { return class_name_; }
+  const models::Component& model() const noexcept { return *model_; }
+  // The model as its own type; Internal when it is another.
+  template <typename T>
+  const T& as() const {
+    const auto* p = dynamic_cast<const T*>(model_.get());
+    require(p != nullptr, "component of another class");
+    return *p;
+  }
+  const io::Checkpoint& checkpoint() const noexcept { return checkpoint_; }
+
+  // Traces and compares every parameter with the headers: all missing, unexpected and misshapen
+  // tensors are named in one DataLoss error. Reads no weight.
+  graph::Graph trace(const models::ShapeMap& inputs, DType dtype, const spmd::Mesh& mesh = {}) const;
+
+ private:
+  void check_parameters(const graph::Graph& graph) const;
+
+  std::filesystem::path path_;
+  std::string class_name_;
+  std::unique_ptr<models::Component> model_;
+  io::Checkpoint checkpoint_;
+};
+
+// Parameters out of a checkpoint: by name or alias, with trailing axes of extent 1 dropped where the
+// declaration has fewer. Lets mapped pages go once a tensor has been packed.
+class CheckpointWeights : public runtime::WeightSource {
+ public:
+  explicit CheckpointWeights(const io::Checkpoint& checkpoint) : checkpoint_(&checkpoint) {}
+  HostTensor whole(const graph::ParamDecl& param) const override;
+  void done(const graph::ParamDecl& param) const override;
+
+ private:
+  const io::Checkpoint* checkpoint_;
+};
+
+}  // namespace difflet::compile

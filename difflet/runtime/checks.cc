@@ -1,0 +1,67 @@
+#include "difflet/runtime/checks.h"
+
+#include <algorithm>
+
+#include "difflet/base/error.h"
+
+namespace difflet::runtime {
+namespace {
+
+// Index of the first element whose exponent bits are all ones, or the size.
+template <typename T>
+std::size_t first_non_finite(std::span<const T> values, T exponent) {
+  const auto found = std::ranges::find_if(
+      values, [exponent](T v) { return (v & exponent) == exponent; });
+  return static_cast<std::size_t>(found - values.begin());
+}
+
+}  // namespace
+
+void check_inputs(const graph::Graph& graph, std::span<const HostTensor> inputs) {
+  const std::vector<graph::NodeId> ids = graph.inputs();
+  check(inputs.size() == ids.size(), ErrorCode::InvalidArgument,
+        "program '{}' takes {} inputs, not {}", graph.name(), ids.size(), inputs.size());
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const graph::Node& node = graph.node(ids[i]);
+    const graph::Type given{inputs[i].dtype(), inputs[i].shape()};
+    check(given == node.type && !inputs[i].bytes().empty(), ErrorCode::InvalidArgument,
+          "input '{}' of program '{}' must be {}, not {}", std::get<graph::Input>(node.op).name,
+          graph.name(), node.type.str(), given.str());
+  }
+}
+
+void check_finite(std::string_view name, const HostTensor& tensor) {
+  std::size_t at = 0;
+  std::size_t size = 0;
+  switch (tensor.dtype()) {
+    case DType::F32:
+      size = tensor.as<std::uint32_t>().size();
+      at = first_non_finite<std::uint32_t>(tensor.as<std::uint32_t>(), 0x7f800000U);
+      break;
+    case DType::F16:
+      size = tensor.as<std::uint16_t>().size();
+      at = first_non_finite<std::uint16_t>(tensor.as<std::uint16_t>(), 0x7c00U);
+      break;
+    case DType::BF16:
+      size = tensor.as<std::uint16_t>().size();
+      at = first_non_finite<std::uint16_t>(tensor.as<std::uint16_t>(), 0x7f80U);
+      break;
+    case DType::I32:
+    case DType::I64:
+    case DType::Bool:
+      return;
+  }
+  check(at == size, ErrorCode::DataLoss, "tensor '{}' holds NaN or infinity at element {} of {}",
+        name, at, tensor.shape().str());
+}
+
+HostTensor load_param(const graph::ParamDecl& param, const WeightSource& weights,
+                      const spmd::Mesh& mesh, std::int64_t rank) {
+  const HostTensor shard = local_shard(param, mesh, rank, weights.whole(param));
+  check_finite(param.name, shard);
+  HostTensor converted = shard.to(param.dtype);
+  check_finite(param.name, converted);
+  return converted;
+}
+
+}  // namespace difflet::runtime
