@@ -15,12 +15,24 @@ void store(HostTensor& tensor, T value) {
 HostTensor scalar_tensor(DType dtype, double value) {
   HostTensor tensor(dtype, Shape{});
   switch (dtype) {
-    case DType::F32: store(tensor, static_cast<float>(value)); break;
-    case DType::F16: store(tensor, f32_to_f16(static_cast<float>(value))); break;
-    case DType::BF16: store(tensor, f32_to_bf16(static_cast<float>(value))); break;
-    case DType::I32: store(tensor, static_cast<std::int32_t>(value)); break;
-    case DType::I64: store(tensor, static_cast<std::int64_t>(value)); break;
-    case DType::Bool: store(tensor, static_cast<std::uint8_t>(value != 0 ? 1 : 0)); break;
+    case DType::F32:
+      store(tensor, static_cast<float>(value));
+      break;
+    case DType::F16:
+      store(tensor, f32_to_f16(static_cast<float>(value)));
+      break;
+    case DType::BF16:
+      store(tensor, f32_to_bf16(static_cast<float>(value)));
+      break;
+    case DType::I32:
+      store(tensor, static_cast<std::int32_t>(value));
+      break;
+    case DType::I64:
+      store(tensor, static_cast<std::int64_t>(value));
+      break;
+    case DType::Bool:
+      store(tensor, static_cast<std::uint8_t>(value != 0 ? 1 : 0));
+      break;
   }
   return tensor;
 }

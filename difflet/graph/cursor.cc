@@ -17,9 +17,7 @@ std::size_t Cursor::line() const {
   return 1 + static_cast<std::size_t>(std::ranges::count(text_.substr(0, at_), '\n'));
 }
 
-void Cursor::refuse(std::string_view what) const {
-  fail(ErrorCode::InvalidArgument, "{}", what);
-}
+void Cursor::refuse(std::string_view what) const { fail(ErrorCode::InvalidArgument, "{}", what); }
 
 void Cursor::skip_blanks() {
   while (at_ < text_.size() && is_blank(text_[at_])) {
@@ -79,8 +77,7 @@ std::string Cursor::string() {
       out += rest[0];
       at_ += 2;
     } else if (rest.size() >= 3 && rest[0] == 'x' &&
-               std::from_chars(rest.data() + 1, rest.data() + 3, byte, 16).ptr ==
-                   rest.data() + 3) {
+               std::from_chars(rest.data() + 1, rest.data() + 3, byte, 16).ptr == rest.data() + 3) {
       out += static_cast<char>(byte);
       at_ += 4;
     } else {

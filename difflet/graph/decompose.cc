@@ -132,8 +132,7 @@ NodeId Expansion::operator()(const GroupNorm& op) {
   const Shape shape = b_.shape(x);
   const std::int64_t channels = shape[shape.rank() - 1];
   const std::int64_t pixels = shape.elements() / shape[0] / channels;
-  const NodeId grouped =
-      b_.reshape(x, Shape{shape[0], pixels, op.groups, channels / op.groups});
+  const NodeId grouped = b_.reshape(x, Shape{shape[0], pixels, op.groups, channels / op.groups});
   const NodeId y = b_.reshape(normalize(center(grouped, {1, 3}), {1, 3}, op.eps), shape);
   return activation(b_.add(b_.mul(y, f32(1)), f32(2)), op.act);
 }
@@ -171,8 +170,8 @@ NodeId Expansion::operator()(const Attention& op) {
   const Shape v = b_.shape(in_[2]);  // [B, S, G, E]
   const std::int64_t share = q[2] / k[2];
   // Query heads g * share ... belong to key head g.
-  const NodeId queries = b_.reshape(b_.transpose(f32(0), {0, 2, 1, 3}),
-                                    Shape{q[0], k[2], share, q[1], q[3]});
+  const NodeId queries =
+      b_.reshape(b_.transpose(f32(0), {0, 2, 1, 3}), Shape{q[0], k[2], share, q[1], q[3]});
   const NodeId keys =
       b_.reshape(b_.transpose(f32(1), {0, 2, 3, 1}), Shape{k[0], k[2], 1, k[3], k[1]});
   const NodeId values =
@@ -198,8 +197,8 @@ NodeId Expansion::operator()(const Attention& op) {
   const NodeId weights = b_.unary(UnaryKind::Exp, b_.sub(scores, finite));
   const NodeId sum = b_.reduce(ReduceKind::Sum, weights, {3});
   const NodeId divisor = b_.select(b_.compare(CompareKind::Gt, sum, zero), sum, b_.f32(1));
-  const NodeId mixed = b_.reshape(b_.matmul(b_.reshape(weights, grouped), values),
-                                  Shape{q[0], q[2], q[1], v[3]});
+  const NodeId mixed =
+      b_.reshape(b_.matmul(b_.reshape(weights, grouped), values), Shape{q[0], q[2], q[1], v[3]});
   return b_.transpose(b_.div(mixed, divisor), {0, 2, 1, 3});
 }
 

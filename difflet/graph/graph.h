@@ -34,10 +34,10 @@ struct Placement {
 };
 
 struct ParamDecl {
-  std::string name;                   // in the checkpoint
-  std::vector<std::string> aliases;   // other names that checkpoints use
-  DType dtype = DType::F32;           // as the program reads it
-  Shape shape;                        // whole, as in the checkpoint
+  std::string name;                  // in the checkpoint
+  std::vector<std::string> aliases;  // other names that checkpoints use
+  DType dtype = DType::F32;          // as the program reads it
+  Shape shape;                       // whole, as in the checkpoint
   Placement placement;
 };
 

@@ -173,8 +173,8 @@ Type Inference::operator()(const MatMul&) const {
   const std::int64_t k = a[a.rank() - 1];
   expect(k == b[b.rank() - 2], "{} does not fit {} (last axis {}, second to last axis {})",
          in_[0].str(), in_[1].str(), k, b[b.rank() - 2]);
-  const Shape lead = broadcast(Shape(a.dims().first(a.rank() - 2)),
-                               Shape(b.dims().first(b.rank() - 2)));
+  const Shape lead =
+      broadcast(Shape(a.dims().first(a.rank() - 2)), Shape(b.dims().first(b.rank() - 2)));
   Dims dims(lead.dims().begin(), lead.dims().end());
   dims.push_back(a[a.rank() - 2]);
   dims.push_back(b[b.rank() - 1]);
@@ -190,8 +190,7 @@ Type Inference::operator()(const Conv2d& op) const {
   weight(1, "weight", w);
   expect(op.stride >= 1 && op.groups >= 1, "stride {} and groups {} must be positive", op.stride,
          op.groups);
-  expect(w[0] % op.groups == 0 && x.shape[3] % op.groups == 0 &&
-             x.shape[3] / op.groups == w[1],
+  expect(w[0] % op.groups == 0 && x.shape[3] % op.groups == 0 && x.shape[3] / op.groups == w[1],
          "x {} does not fit weight {} in {} groups (last axis {}, weight axis 1 {})", x.str(),
          in_[1].str(), op.groups, x.shape[3], w[1]);
   if (op.bias) {
@@ -228,8 +227,8 @@ Type Inference::operator()(const ReduceScatter& op) const {
   expect(in_[0].dtype != DType::Bool, "not defined for bool");
   group(op.mesh_axis, op.group);
   const std::size_t a = axis(op.axis, in_[0].shape);
-  expect(in_[0].shape[a] % op.group == 0, "axis {} of {} does not divide by {}={}", a,
-         in_[0].str(), spmd::axis_name(op.mesh_axis), op.group);
+  expect(in_[0].shape[a] % op.group == 0, "axis {} of {} does not divide by {}={}", a, in_[0].str(),
+         spmd::axis_name(op.mesh_axis), op.group);
   return {in_[0].dtype, in_[0].shape.with(a, in_[0].shape[a] / op.group)};
 }
 

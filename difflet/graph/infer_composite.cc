@@ -4,8 +4,8 @@ namespace difflet::graph {
 
 void Inference::weight(std::size_t i, std::string_view name, const Shape& shape) const {
   expect(in_[i].shape == shape, "{} must have shape {}, not {}", name, shape.str(), in_[i].str());
-  expect(in_[i].dtype == in_[0].dtype || in_[i].dtype == DType::F32,
-         "{} must be {} or f32, not {}", name, dtype_name(in_[0].dtype), in_[i].str());
+  expect(in_[i].dtype == in_[0].dtype || in_[i].dtype == DType::F32, "{} must be {} or f32, not {}",
+         name, dtype_name(in_[0].dtype), in_[i].str());
 }
 
 void Inference::broadcasts(std::size_t i, std::string_view name, const Shape& shape) const {
@@ -108,8 +108,8 @@ Type Inference::operator()(const Attention& op) const {
     const Type& bias = in_[i++];
     expect(bias.dtype == DType::F32 && bias.shape.rank() == 4 &&
                (bias.shape[0] == 1 || bias.shape[0] == q.shape[0]) &&
-               (bias.shape[1] == 1 || bias.shape[1] == q.shape[2]) &&
-               bias.shape[2] == q.shape[1] && bias.shape[3] == k[1],
+               (bias.shape[1] == 1 || bias.shape[1] == q.shape[2]) && bias.shape[2] == q.shape[1] &&
+               bias.shape[3] == k[1],
            "bias must be f32 [1 or {}, 1 or {}, {}, {}], not {}", q.shape[0], q.shape[2],
            q.shape[1], k[1], bias.str());
   }
@@ -140,8 +140,8 @@ Type Inference::operator()(const Upsample& op) const {
   const Type& x = in_[0];
   expect(x.shape.rank() == 4, "x must be [B, h, w, C], not {}", x.str());
   expect(op.factor >= 1, "factor {} must be positive", op.factor);
-  return {x.dtype, x.shape.with(1, times(x.shape[1], op.factor))
-                       .with(2, times(x.shape[2], op.factor))};
+  return {x.dtype,
+          x.shape.with(1, times(x.shape[1], op.factor)).with(2, times(x.shape[2], op.factor))};
 }
 
 }  // namespace difflet::graph

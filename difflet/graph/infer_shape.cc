@@ -36,8 +36,7 @@ Type Inference::operator()(const Slice& op) const {
   arity(1);
   const std::size_t a = axis(op.axis, in_[0].shape);
   expect(op.start >= 0 && op.start < op.limit && op.limit <= in_[0].shape[a] && op.step >= 1,
-         "[{}:{}:{}] is not a part of axis {} of {}", op.start, op.limit, op.step, a,
-         in_[0].str());
+         "[{}:{}:{}] is not a part of axis {} of {}", op.start, op.limit, op.step, a, in_[0].str());
   return {in_[0].dtype, in_[0].shape.with(a, (op.limit - op.start - 1) / op.step + 1)};
 }
 

@@ -8,8 +8,8 @@ namespace {
 using Names = std::string_view[];
 
 constexpr Names kBinding = {"request", "schedule", "step"};
-constexpr Names kUnary = {"neg",   "abs",  "exp", "log",     "sin",  "cos", "sqrt",
-                          "rsqrt", "tanh", "erf", "sigmoid", "floor"};
+constexpr Names kUnary = {"neg",  "abs",   "exp",  "log", "sin",     "cos",
+                          "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "floor"};
 constexpr Names kBinary = {"add", "sub", "mul", "div", "max", "min", "pow"};
 constexpr Names kCompare = {"eq", "ne", "lt", "le", "gt", "ge"};
 constexpr Names kReduce = {"sum", "max", "min", "mean"};

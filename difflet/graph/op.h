@@ -18,7 +18,18 @@ namespace difflet::graph {
 enum class Binding : std::uint8_t { Request, Schedule, Step };
 
 enum class UnaryKind : std::uint8_t {
-  Neg, Abs, Exp, Log, Sin, Cos, Sqrt, Rsqrt, Tanh, Erf, Sigmoid, Floor,
+  Neg,
+  Abs,
+  Exp,
+  Log,
+  Sin,
+  Cos,
+  Sqrt,
+  Rsqrt,
+  Tanh,
+  Erf,
+  Sigmoid,
+  Floor,
 };
 enum class BinaryKind : std::uint8_t { Add, Sub, Mul, Div, Max, Min, Pow };
 enum class CompareKind : std::uint8_t { Eq, Ne, Lt, Le, Gt, Ge };
@@ -47,20 +58,26 @@ struct Param {
   static constexpr std::string_view kName = "param";
   std::int64_t index = 0;
   template <typename S, typename V>
-  static void visit_fields(S& s, V&& v) { v("index", s.index); }
+  static void visit_fields(S& s, V&& v) {
+    v("index", s.index);
+  }
 };
 struct Constant {
   static constexpr std::string_view kName = "constant";
   HostTensor value;
   template <typename S, typename V>
-  static void visit_fields(S& s, V&& v) { v("value", s.value); }
+  static void visit_fields(S& s, V&& v) {
+    v("value", s.value);
+  }
 };
 // The rank's coordinate along a mesh axis: an i32 scalar, live at run time.
 struct RankIndex {
   static constexpr std::string_view kName = "rank_index";
   spmd::Axis mesh_axis = spmd::Axis::Tp;
   template <typename S, typename V>
-  static void visit_fields(S& s, V&& v) { v("mesh_axis", s.mesh_axis); }
+  static void visit_fields(S& s, V&& v) {
+    v("mesh_axis", s.mesh_axis);
+  }
 };
 // 0, 1, 2 ... along `axis`.
 struct Iota {
@@ -69,7 +86,9 @@ struct Iota {
   Shape shape;
   std::int64_t axis = 0;
   template <typename S, typename V>
-  static void visit_fields(S& s, V&& v) { v("dtype", s.dtype), v("shape", s.shape), v("axis", s.axis); }
+  static void visit_fields(S& s, V&& v) {
+    v("dtype", s.dtype), v("shape", s.shape), v("axis", s.axis);
+  }
 };
 
 // ---- elementwise ---------------------------------------------------------------------------------
@@ -78,20 +97,26 @@ struct Unary {
   static constexpr std::string_view kName = "unary";
   UnaryKind kind = UnaryKind::Neg;
   template <typename S, typename V>
-  static void visit_fields(S& s, V&& v) { v("kind", s.kind); }
+  static void visit_fields(S& s, V&& v) {
+    v("kind", s.kind);
+  }
 };
 // Operands of one dtype; shapes broadcast as in NumPy.
 struct Binary {
   static constexpr std::string_view kName = "binary";
   BinaryKind kind = BinaryKind::Add;
   template <typename S, typename V>
-  static void visit_fields(S& s, V&& v) { v("kind", s.kind); }
+  static void visit_fields(S& s, V&& v) {
+    v("kind", s.kind);
+  }
 };
 struct Compare {
   static constexpr std::string_view kName = "compare";
   CompareKind kind = CompareKind::Eq;
   template <typename S, typename V>
-  static void visit_fields(S& s, V&& v) { v("kind", s.kind); }
+  static void visit_fields(S& s, V&& v) {
+    v("kind", s.kind);
+  }
 };
 // select(condition, a, b); shapes broadcast.
 struct Select {
@@ -103,7 +128,9 @@ struct Convert {
   static constexpr std::string_view kName = "convert";
   DType dtype = DType::F32;
   template <typename S, typename V>
-  static void visit_fields(S& s, V&& v) { v("dtype", s.dtype); }
+  static void visit_fields(S& s, V&& v) {
+    v("dtype", s.dtype);
+  }
 };
 
 // ---- shape ---------------------------------------------------------------------------------------
@@ -112,20 +139,26 @@ struct Reshape {
   static constexpr std::string_view kName = "reshape";
   Shape shape;
   template <typename S, typename V>
-  static void visit_fields(S& s, V&& v) { v("shape", s.shape); }
+  static void visit_fields(S& s, V&& v) {
+    v("shape", s.shape);
+  }
 };
 // Axis i of the result is axis permutation[i] of the operand.
 struct Transpose {
   static constexpr std::string_view kName = "transpose";
   Dims permutation;
   template <typename S, typename V>
-  static void visit_fields(S& s, V&& v) { v("permutation", s.permutation); }
+  static void visit_fields(S& s, V&& v) {
+    v("permutation", s.permutation);
+  }
 };
 struct Broadcast {
   static constexpr std::string_view kName = "broadcast";
   Shape shape;
   template <typename S, typename V>
-  static void visit_fields(S& s, V&& v) { v("shape", s.shape); }
+  static void visit_fields(S& s, V&& v) {
+    v("shape", s.shape);
+  }
 };
 // Elements start, start + step, ... below `limit` of `axis`.
 struct Slice {
@@ -141,13 +174,17 @@ struct DynamicSlice {
   static constexpr std::string_view kName = "dynamic_slice";
   std::int64_t axis = 0, extent = 0;
   template <typename S, typename V>
-  static void visit_fields(S& s, V&& v) { v("axis", s.axis), v("extent", s.extent); }
+  static void visit_fields(S& s, V&& v) {
+    v("axis", s.axis), v("extent", s.extent);
+  }
 };
 struct Concat {
   static constexpr std::string_view kName = "concat";
   std::int64_t axis = 0;
   template <typename S, typename V>
-  static void visit_fields(S& s, V&& v) { v("axis", s.axis); }
+  static void visit_fields(S& s, V&& v) {
+    v("axis", s.axis);
+  }
 };
 struct Pad {
   static constexpr std::string_view kName = "pad";
@@ -173,14 +210,18 @@ struct Reduce {
   ReduceKind kind = ReduceKind::Sum;
   Dims axes;
   template <typename S, typename V>
-  static void visit_fields(S& s, V&& v) { v("kind", s.kind), v("axes", s.axes); }
+  static void visit_fields(S& s, V&& v) {
+    v("kind", s.kind), v("axes", s.axes);
+  }
 };
 // First index of the largest element along `axis`, i32; the axis goes away.
 struct ArgMax {
   static constexpr std::string_view kName = "argmax";
   std::int64_t axis = 0;
   template <typename S, typename V>
-  static void visit_fields(S& s, V&& v) { v("axis", s.axis); }
+  static void visit_fields(S& s, V&& v) {
+    v("axis", s.axis);
+  }
 };
 // [..., M, K] x [..., K, N] -> [..., M, N]; leading axes broadcast; f32 accumulation.
 struct MatMul {
@@ -198,7 +239,8 @@ struct Conv2d {
   template <typename S, typename V>
   static void visit_fields(S& s, V&& v) {
     v("stride", s.stride), v("pad_top", s.pad_top), v("pad_bottom", s.pad_bottom);
-    v("pad_left", s.pad_left), v("pad_right", s.pad_right), v("groups", s.groups), v("bias", s.bias);
+    v("pad_left", s.pad_left), v("pad_right", s.pad_right), v("groups", s.groups),
+        v("bias", s.bias);
   }
 };
 
@@ -209,7 +251,9 @@ struct AllReduce {
   spmd::Axis mesh_axis = spmd::Axis::Tp;
   ReduceKind kind = ReduceKind::Sum;
   template <typename S, typename V>
-  static void visit_fields(S& s, V&& v) { v("mesh_axis", s.mesh_axis), v("kind", s.kind); }
+  static void visit_fields(S& s, V&& v) {
+    v("mesh_axis", s.mesh_axis), v("kind", s.kind);
+  }
 };
 // The group's operands joined along `axis`, in rank order.
 struct AllGather {
@@ -248,7 +292,9 @@ struct RingShift {
   spmd::Axis mesh_axis = spmd::Axis::Cp;
   std::int64_t shift = 1;
   template <typename S, typename V>
-  static void visit_fields(S& s, V&& v) { v("mesh_axis", s.mesh_axis), v("shift", s.shift); }
+  static void visit_fields(S& s, V&& v) {
+    v("mesh_axis", s.mesh_axis), v("shift", s.shift);
+  }
 };
 
 // ---- composites: one decomposition each (graph/decompose.h); a backend may claim them -------------
@@ -270,7 +316,9 @@ struct Activate {
   static constexpr std::string_view kName = "activate";
   Activation act = Activation::Silu;
   template <typename S, typename V>
-  static void visit_fields(S& s, V&& v) { v("act", s.act); }
+  static void visit_fields(S& s, V&& v) {
+    v("act", s.act);
+  }
 };
 // (x [..., D], weight [D]?, bias [D]?, scale?, shift?): over the last axis;
 // affine: weight and bias; modulated: result * (1 + scale) + shift, broadcasting.
@@ -290,7 +338,9 @@ struct RmsNorm {
   double eps = 1e-6;
   bool weight = true;
   template <typename S, typename V>
-  static void visit_fields(S& s, V&& v) { v("eps", s.eps), v("weight", s.weight); }
+  static void visit_fields(S& s, V&& v) {
+    v("eps", s.eps), v("weight", s.weight);
+  }
 };
 // (x [B, ..., C], weight [C], bias [C]): channels last, then `act`.
 struct GroupNorm {
@@ -299,7 +349,9 @@ struct GroupNorm {
   double eps = 1e-6;
   Activation act = Activation::None;
   template <typename S, typename V>
-  static void visit_fields(S& s, V&& v) { v("groups", s.groups), v("eps", s.eps), v("act", s.act); }
+  static void visit_fields(S& s, V&& v) {
+    v("groups", s.groups), v("eps", s.eps), v("act", s.act);
+  }
 };
 // Over the last axis.
 struct Softmax {
@@ -329,21 +381,25 @@ struct Rope {
   bool norm = false;
   double eps = 1e-6;
   template <typename S, typename V>
-  static void visit_fields(S& s, V&& v) { v("pairs", s.pairs), v("norm", s.norm), v("eps", s.eps); }
+  static void visit_fields(S& s, V&& v) {
+    v("pairs", s.pairs), v("norm", s.norm), v("eps", s.eps);
+  }
 };
 // [B, h, w, C] -> [B, h * factor, w * factor, C], nearest.
 struct Upsample {
   static constexpr std::string_view kName = "upsample";
   std::int64_t factor = 2;
   template <typename S, typename V>
-  static void visit_fields(S& s, V&& v) { v("factor", s.factor); }
+  static void visit_fields(S& s, V&& v) {
+    v("factor", s.factor);
+  }
 };
 
-using Op = std::variant<Input, Param, Constant, RankIndex, Iota, Unary, Binary, Compare, Select, Convert,
-                        Reshape, Transpose, Broadcast, Slice, DynamicSlice, Concat, Pad, Gather, Reduce,
-                        ArgMax, MatMul, Conv2d, AllReduce, AllGather, ReduceScatter, AllToAll, RingShift,
-                        Linear, Activate, LayerNorm, RmsNorm, GroupNorm, Softmax, Attention, Rope,
-                        Upsample>;
+using Op = std::variant<Input, Param, Constant, RankIndex, Iota, Unary, Binary, Compare, Select,
+                        Convert, Reshape, Transpose, Broadcast, Slice, DynamicSlice, Concat, Pad,
+                        Gather, Reduce, ArgMax, MatMul, Conv2d, AllReduce, AllGather, ReduceScatter,
+                        AllToAll, RingShift, Linear, Activate, LayerNorm, RmsNorm, GroupNorm,
+                        Softmax, Attention, Rope, Upsample>;
 
 std::string_view op_name(const Op& op) noexcept;
 // True for ops that graph/decompose.h expands.

@@ -128,11 +128,21 @@ void Parser::decimals(HostTensor& tensor) {
       cursor_.expect(",");
     }
     switch (dtype) {
-      case DType::F32: put(i, cursor_.number<float>()); break;
-      case DType::F16: put(i, f32_to_f16(cursor_.number<float>())); break;
-      case DType::BF16: put(i, f32_to_bf16(cursor_.number<float>())); break;
-      case DType::I32: put(i, cursor_.number<std::int32_t>()); break;
-      case DType::I64: put(i, cursor_.number<std::int64_t>()); break;
+      case DType::F32:
+        put(i, cursor_.number<float>());
+        break;
+      case DType::F16:
+        put(i, f32_to_f16(cursor_.number<float>()));
+        break;
+      case DType::BF16:
+        put(i, f32_to_bf16(cursor_.number<float>()));
+        break;
+      case DType::I32:
+        put(i, cursor_.number<std::int32_t>());
+        break;
+      case DType::I64:
+        put(i, cursor_.number<std::int64_t>());
+        break;
       case DType::Bool:
         put(i, static_cast<std::uint8_t>(cursor_.number<std::uint8_t>() != 0 ? 1 : 0));
         break;
@@ -274,8 +284,8 @@ void Parser::node(Graph& to) {
     cursor_.refuse("the parameter is declared twice");
   }
   if (to.node(id).type != declared) {
-    cursor_.refuse(fmt::format("%{} has type {}, not {}", number, to.node(id).type.str(),
-                               declared.str()));
+    cursor_.refuse(
+        fmt::format("%{} has type {}, not {}", number, to.node(id).type.str(), declared.str()));
   }
   ids_.emplace(number, id);
 }

@@ -29,9 +29,7 @@ std::string value_text(E v) {
 // Empty when a value does not survive as decimal text (NaN).
 std::string decimals(const HostTensor& t) {
   std::string text;
-  const auto append = [&text](auto v) {
-    text += fmt::format("{}{}", text.empty() ? "" : ", ", v);
-  };
+  const auto append = [&text](auto v) { text += fmt::format("{}{}", text.empty() ? "" : ", ", v); };
   switch (t.dtype()) {
     case DType::F32:
     case DType::F16:
@@ -159,10 +157,10 @@ std::string print_attributes(const Op& op) {
 
 std::string print(const Graph& graph) {
   const spmd::Mesh& mesh = graph.mesh();
-  std::string text = fmt::format(
-      "graph {} mesh(dp={}, cfg={}, cp={}, tp={}) {{\n", quoted(graph.name()),
-      mesh.size(spmd::Axis::Dp), mesh.size(spmd::Axis::Cfg), mesh.size(spmd::Axis::Cp),
-      mesh.size(spmd::Axis::Tp));
+  std::string text =
+      fmt::format("graph {} mesh(dp={}, cfg={}, cp={}, tp={}) {{\n", quoted(graph.name()),
+                  mesh.size(spmd::Axis::Dp), mesh.size(spmd::Axis::Cfg), mesh.size(spmd::Axis::Cp),
+                  mesh.size(spmd::Axis::Tp));
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
     text += print_node(graph, static_cast<NodeId>(i));
   }

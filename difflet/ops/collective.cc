@@ -23,8 +23,7 @@ std::pair<Tensor, Tensor> reduce(Partial a, Partial b) {
 
 Tensor all_gather(Tensor x, spmd::Axis axis, int dim) {
   const std::int64_t group = group_size(x, axis);
-  return group == 1 ? x
-                    : add_node(graph::AllGather{axis, axis_of(x.shape(), dim), group}, {x});
+  return group == 1 ? x : add_node(graph::AllGather{axis, axis_of(x.shape(), dim), group}, {x});
 }
 
 Tensor all_to_all(Tensor x, spmd::Axis axis, int split_dim, int join_dim) {

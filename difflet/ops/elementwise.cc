@@ -12,9 +12,7 @@ using graph::UnaryKind;
 namespace {
 
 Tensor unary(UnaryKind kind, Tensor x) { return add_node(graph::Unary{kind}, {x}); }
-Tensor binary(BinaryKind kind, Tensor a, Tensor b) {
-  return add_node(graph::Binary{kind}, {a, b});
-}
+Tensor binary(BinaryKind kind, Tensor a, Tensor b) { return add_node(graph::Binary{kind}, {a, b}); }
 Tensor like(Tensor x, double value) { return scalar(*x.graph, x.dtype(), value); }
 
 template <typename Operands>

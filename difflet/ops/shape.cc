@@ -94,8 +94,6 @@ Tensor merge_heads(Tensor x) {
   return reshape(x, Shape{s[0], s[1], s[2] * s[3]});
 }
 
-Tensor gather(Tensor table, Tensor indices) {
-  return add_node(graph::Gather{}, {table, indices});
-}
+Tensor gather(Tensor table, Tensor indices) { return add_node(graph::Gather{}, {table, indices}); }
 
 }  // namespace difflet::ops

@@ -87,8 +87,8 @@ std::vector<Tensor> split(Tensor x, const std::vector<std::int64_t>& extents, in
 // `N` equal parts, for structured bindings.
 template <std::size_t N>
 std::array<Tensor, N> chunk(Tensor x, int axis);
-Tensor split_heads(Tensor x, std::int64_t heads);   // [B, L, H*d] -> [B, L, H, d]
-Tensor merge_heads(Tensor x);                        // [B, L, H, d] -> [B, L, H*d]
+Tensor split_heads(Tensor x, std::int64_t heads);  // [B, L, H*d] -> [B, L, H, d]
+Tensor merge_heads(Tensor x);                      // [B, L, H, d] -> [B, L, H*d]
 Tensor gather(Tensor table, Tensor indices);
 
 // ---- reductions and products ----
@@ -101,7 +101,7 @@ Tensor linear(Tensor x, Tensor weight);
 Tensor linear(Tensor x, Tensor weight, Tensor bias);
 struct ConvOptions {
   std::int64_t stride = 1;
-  std::int64_t pad = 0;                               // all four sides, unless given below
+  std::int64_t pad = 0;  // all four sides, unless given below
   std::int64_t pad_top = -1, pad_bottom = -1, pad_left = -1, pad_right = -1;
   std::int64_t groups = 1;
 };
@@ -113,17 +113,17 @@ Tensor rms_norm(Tensor x, Tensor weight, double eps);
 Tensor group_norm(Tensor x, Tensor weight, Tensor bias, std::int64_t groups, double eps);
 Tensor softmax(Tensor x);
 struct AttentionOptions {
-  double scale = 0;                                   // 0: 1 / sqrt(head dim)
+  double scale = 0;  // 0: 1 / sqrt(head dim)
   bool causal = false;
-  Tensor bias;                                        // f32 [1 or B, 1 or H, T, S]; graph == nullptr: none
-  Tensor key_min, key_max;                            // i32 [B, T]
+  Tensor bias;              // f32 [1 or B, 1 or H, T, S]; graph == nullptr: none
+  Tensor key_min, key_max;  // i32 [B, T]
 };
 Tensor attention(Tensor q, Tensor k, Tensor v, const AttentionOptions& options = {});
 struct RopeTable {
-  Tensor cos, sin;                                    // f32 [L, d/2]
+  Tensor cos, sin;  // f32 [L, d/2]
   graph::RopePairs pairs = graph::RopePairs::Interleaved;
 };
-Tensor rope(Tensor x, const RopeTable& table);        // x [B, L, H, d]
+Tensor rope(Tensor x, const RopeTable& table);  // x [B, L, H, d]
 Tensor upsample(Tensor x, std::int64_t factor);
 
 // ---- collectives: emit nothing in a group of one ----

@@ -10,8 +10,8 @@ namespace {
 // Index of the first element whose exponent bits are all ones, or the size.
 template <typename T>
 std::size_t first_non_finite(std::span<const T> values, T exponent) {
-  const auto found = std::ranges::find_if(
-      values, [exponent](T v) { return (v & exponent) == exponent; });
+  const auto found =
+      std::ranges::find_if(values, [exponent](T v) { return (v & exponent) == exponent; });
   return static_cast<std::size_t>(found - values.begin());
 }
 

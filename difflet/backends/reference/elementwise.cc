@@ -14,31 +14,50 @@ namespace {
 
 double apply(UnaryKind kind, double x) {
   switch (kind) {
-    case UnaryKind::Neg: return -x;
-    case UnaryKind::Abs: return std::abs(x);
-    case UnaryKind::Exp: return std::exp(x);
-    case UnaryKind::Log: return std::log(x);
-    case UnaryKind::Sin: return std::sin(x);
-    case UnaryKind::Cos: return std::cos(x);
-    case UnaryKind::Sqrt: return std::sqrt(x);
-    case UnaryKind::Rsqrt: return 1 / std::sqrt(x);
-    case UnaryKind::Tanh: return std::tanh(x);
-    case UnaryKind::Erf: return std::erf(x);
-    case UnaryKind::Sigmoid: return 1 / (1 + std::exp(-x));
-    case UnaryKind::Floor: return std::floor(x);
+    case UnaryKind::Neg:
+      return -x;
+    case UnaryKind::Abs:
+      return std::abs(x);
+    case UnaryKind::Exp:
+      return std::exp(x);
+    case UnaryKind::Log:
+      return std::log(x);
+    case UnaryKind::Sin:
+      return std::sin(x);
+    case UnaryKind::Cos:
+      return std::cos(x);
+    case UnaryKind::Sqrt:
+      return std::sqrt(x);
+    case UnaryKind::Rsqrt:
+      return 1 / std::sqrt(x);
+    case UnaryKind::Tanh:
+      return std::tanh(x);
+    case UnaryKind::Erf:
+      return std::erf(x);
+    case UnaryKind::Sigmoid:
+      return 1 / (1 + std::exp(-x));
+    case UnaryKind::Floor:
+      return std::floor(x);
   }
   return x;
 }
 
 float apply(BinaryKind kind, float a, float b) {
   switch (kind) {
-    case BinaryKind::Add: return a + b;
-    case BinaryKind::Sub: return a - b;
-    case BinaryKind::Mul: return a * b;
-    case BinaryKind::Div: return a / b;
-    case BinaryKind::Max: return std::isnan(a) || a > b ? a : b;  // NaN wins, as in NumPy
-    case BinaryKind::Min: return std::isnan(a) || a < b ? a : b;
-    case BinaryKind::Pow: return static_cast<float>(std::pow(double{a}, double{b}));
+    case BinaryKind::Add:
+      return a + b;
+    case BinaryKind::Sub:
+      return a - b;
+    case BinaryKind::Mul:
+      return a * b;
+    case BinaryKind::Div:
+      return a / b;
+    case BinaryKind::Max:
+      return std::isnan(a) || a > b ? a : b;  // NaN wins, as in NumPy
+    case BinaryKind::Min:
+      return std::isnan(a) || a < b ? a : b;
+    case BinaryKind::Pow:
+      return static_cast<float>(std::pow(double{a}, double{b}));
   }
   return a;
 }
@@ -50,13 +69,20 @@ std::int64_t apply(BinaryKind kind, std::int64_t a, std::int64_t b) {
   const auto ua = static_cast<std::uint64_t>(a);
   const auto ub = static_cast<std::uint64_t>(b);
   switch (kind) {
-    case BinaryKind::Add: return wrap(ua + ub);
-    case BinaryKind::Sub: return wrap(ua - ub);
-    case BinaryKind::Mul: return wrap(ua * ub);
-    case BinaryKind::Div: return b == 0 ? -1 : b == -1 ? wrap(-ua) : a / b;
-    case BinaryKind::Max: return std::max(a, b);
-    case BinaryKind::Min: return std::min(a, b);
-    case BinaryKind::Pow: break;
+    case BinaryKind::Add:
+      return wrap(ua + ub);
+    case BinaryKind::Sub:
+      return wrap(ua - ub);
+    case BinaryKind::Mul:
+      return wrap(ua * ub);
+    case BinaryKind::Div:
+      return b == 0 ? -1 : b == -1 ? wrap(-ua) : a / b;
+    case BinaryKind::Max:
+      return std::max(a, b);
+    case BinaryKind::Min:
+      return std::min(a, b);
+    case BinaryKind::Pow:
+      break;
   }
   fail(ErrorCode::Internal, "reference: pow of integers");
 }
@@ -64,12 +90,18 @@ std::int64_t apply(BinaryKind kind, std::int64_t a, std::int64_t b) {
 template <typename T>
 bool apply(CompareKind kind, T a, T b) {
   switch (kind) {
-    case CompareKind::Eq: return a == b;
-    case CompareKind::Ne: return a != b;
-    case CompareKind::Lt: return a < b;
-    case CompareKind::Le: return a <= b;
-    case CompareKind::Gt: return a > b;
-    case CompareKind::Ge: return a >= b;
+    case CompareKind::Eq:
+      return a == b;
+    case CompareKind::Ne:
+      return a != b;
+    case CompareKind::Lt:
+      return a < b;
+    case CompareKind::Le:
+      return a <= b;
+    case CompareKind::Gt:
+      return a > b;
+    case CompareKind::Ge:
+      return a >= b;
   }
   return false;
 }

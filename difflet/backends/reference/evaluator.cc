@@ -55,9 +55,7 @@ class Evaluation {
   Value operator()(const g::AllReduce& op) const {
     return reduce_values(op.kind, exchange(op.mesh_axis));
   }
-  Value operator()(const g::AllGather& op) const {
-    return concat(exchange(op.mesh_axis), op.axis);
-  }
+  Value operator()(const g::AllGather& op) const { return concat(exchange(op.mesh_axis), op.axis); }
   Value operator()(const g::ReduceScatter& op) const {
     const std::int64_t extent = type_.shape[static_cast<std::size_t>(op.axis)];
     return part(reduce_values(g::ReduceKind::Sum, exchange(op.mesh_axis)), op.axis,
@@ -149,10 +147,8 @@ RankProgram load_rank(std::shared_ptr<const g::Graph> graph, const runtime::Weig
     if (const auto* constant = std::get_if<g::Constant>(&nodes[i].op)) {
       program.fixed[i] = std::make_shared<const Value>(from_host(constant->value));
     } else if (const auto* param = std::get_if<g::Param>(&nodes[i].op)) {
-      const g::ParamDecl& decl =
-          program.graph->params()[static_cast<std::size_t>(param->index)];
-      const HostTensor shard =
-          runtime::load_param(decl, weights, program.graph->mesh(), rank);
+      const g::ParamDecl& decl = program.graph->params()[static_cast<std::size_t>(param->index)];
+      const HostTensor shard = runtime::load_param(decl, weights, program.graph->mesh(), rank);
       program.weight_bytes += shard.bytes().size();
       program.fixed[i] = std::make_shared<const Value>(from_host(shard));
       weights.done(decl);

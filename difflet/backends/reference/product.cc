@@ -150,14 +150,13 @@ Value matmul(const Value& a, const Value& b, const graph::Type& type) {
 
 Value conv2d(const graph::Conv2d& op, std::span<const ValuePtr> operands, const graph::Type& type) {
   const Value& x = *operands[0];
-  const Shape& in = x.shape();                 // [B, h, w, C]
-  const Shape& w = operands[1]->shape();       // [O, C/groups, kh, kw]
+  const Shape& in = x.shape();            // [B, h, w, C]
+  const Shape& w = operands[1]->shape();  // [O, C/groups, kh, kw]
   const std::int64_t group_out = w[0] / op.groups;
   // [groups, kh, kw, C/groups, O/groups]: rows that multiply_row() takes.
   const Value split = reshape(*operands[1], Shape{op.groups, group_out, w[1], w[2], w[3]});
-  const Value weight = transpose(
-      split, {0, 3, 4, 2, 1},
-      {split.type.dtype, Shape{op.groups, w[2], w[3], w[1], group_out}});
+  const Value weight = transpose(split, {0, 3, 4, 2, 1},
+                                 {split.type.dtype, Shape{op.groups, w[2], w[3], w[1], group_out}});
   Value out(type);  // [B, h', w', O]
   std::vector<double> row(at(group_out));
   std::size_t next = 0;

@@ -17,9 +17,7 @@ class ReferenceExecutable final : public runtime::Executable {
   std::vector<HostTensor> run(const std::vector<HostTensor>& inputs) override {
     return evaluate(program_, communicator_, inputs);
   }
-  runtime::MemoryReport memory() const override {
-    return {.weight_bytes = program_.weight_bytes};
-  }
+  runtime::MemoryReport memory() const override { return {.weight_bytes = program_.weight_bytes}; }
 
  private:
   RankProgram program_;
@@ -98,9 +96,9 @@ std::vector<std::vector<HostTensor>> run_ranks(const graph::Graph& graph,
 std::vector<std::vector<HostTensor>> run_ranks(const graph::Graph& graph,
                                                const runtime::WeightSource& weights,
                                                const std::vector<HostTensor>& inputs) {
-  return run_ranks(graph, weights,
-                   std::vector<std::vector<HostTensor>>(
-                       static_cast<std::size_t>(graph.mesh().ranks()), inputs));
+  return run_ranks(
+      graph, weights,
+      std::vector<std::vector<HostTensor>>(static_cast<std::size_t>(graph.mesh().ranks()), inputs));
 }
 
 }  // namespace difflet::reference

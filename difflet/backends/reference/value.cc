@@ -56,9 +56,15 @@ Value from_host(const HostTensor& tensor) {
   }
   value.ints.resize(static_cast<std::size_t>(tensor.shape().elements()));
   switch (tensor.dtype()) {
-    case DType::I32: load<std::int32_t>(tensor, value.ints); break;
-    case DType::I64: load<std::int64_t>(tensor, value.ints); break;
-    default: load<std::uint8_t>(tensor, value.ints); break;
+    case DType::I32:
+      load<std::int32_t>(tensor, value.ints);
+      break;
+    case DType::I64:
+      load<std::int64_t>(tensor, value.ints);
+      break;
+    default:
+      load<std::uint8_t>(tensor, value.ints);
+      break;
   }
   return std::move(value).rounded();
 }
