@@ -9,23 +9,18 @@ function(difflet_options target)
 endfunction()
 
 # difflet_test(<name> SOURCES ... DEPENDS ... [LABELS ...]): a GoogleTest binary whose tests run in
-# the source folder. Sanitized builds run it as one test, and only if a label asks for it.
+# the source folder. A sanitized build runs it as one test, and builds it only if a label asks for it:
+# the other tests compare whole models and take too long there.
 function(difflet_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LABELS" ${ARGN})
-  if(DIFFLET_FUZZ)
-    return()
-  endif()
-  if(DIFFLET_SANITIZE)
-    set(wanted ${ARG_LABELS})
-    list(FILTER wanted INCLUDE REGEX "^(unit|conformance|cli)$")
-    if(NOT wanted)
-      return()
-    endif()
-  endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} GTest::gmock GTest::gtest_main)
   difflet_options(${name})
-  if(DIFFLET_SANITIZE)
+  set(sanitized ${ARG_LABELS})
+  list(FILTER sanitized INCLUDE REGEX "^(unit|conformance|cli)$")
+  if(DIFFLET_FUZZ OR (DIFFLET_SANITIZE AND NOT sanitized))
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+  elseif(DIFFLET_SANITIZE)
     add_test(NAME "${DIFFLET_TEST_PREFIX}${name}" COMMAND ${name}
              WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
     set_tests_properties("${DIFFLET_TEST_PREFIX}${name}" PROPERTIES TIMEOUT 1200
@@ -38,7 +33,8 @@ function(difflet_test name)
 endfunction()
 
 # difflet_qemu_test(<name> COMMAND <target or file> [argument ...]): the command once on each older
-# processor, emulated. Says so and is counted as skipped where qemu-user is missing.
+# processor, emulated; @cpu@ in an argument is its name. Where qemu-user is missing the tests say so
+# and count as skipped.
 function(difflet_qemu_test name)
   cmake_parse_arguments(ARG "" "" "COMMAND" ${ARGN})
   if(DIFFLET_SANITIZE OR DIFFLET_FUZZ)
@@ -50,8 +46,9 @@ function(difflet_qemu_test name)
   endif()
   foreach(cpu IN ITEMS Nehalem Haswell)
     if(DIFFLET_QEMU)
+      string(REPLACE "@cpu@" "${cpu}" arguments "${ARG_COMMAND}")
       add_test(NAME "qemu.${cpu}.${name}" WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
-               COMMAND "${DIFFLET_QEMU}" -cpu ${cpu} "${program}" ${ARG_COMMAND})
+               COMMAND "${DIFFLET_QEMU}" -cpu ${cpu} "${program}" ${arguments})
     else()
       add_test(NAME "qemu.${cpu}.${name}"
                COMMAND sh -c "echo 'skipped: qemu-x86_64 (package qemu-user) is missing'; exit 77")
