@@ -1,13 +1,15 @@
 // libjpeg reports errors through a callback that must not return: longjmp, so the function with
 // setjmp holds only trivial objects and references.
-#include <jerror.h>
-#include <jpeglib.h>
-
 #include <algorithm>
 #include <array>
 #include <csetjmp>
 #include <cstdio>  // jpeglib.h needs it first
 #include <cstdlib>
+
+// clang-format off: jerror.h needs jpeglib.h
+#include <jpeglib.h>
+#include <jerror.h>
+// clang-format on
 
 #include "difflet/base/error.h"
 #include "difflet/io/codecs.h"
