@@ -167,14 +167,17 @@ struct ChannelSums {
   alignas(64) float square[kChannelBlock];
 };
 
-// Adds `Pixels` rows of `n` channels to s.
+// Adds `Pixels` rows of `n` channels to s and fetches what lies `ahead` elements further on.
 template <int Pixels, class X>
-void add_pixels(const X* x, std::int64_t stride, std::int64_t n, ChannelSums* s) noexcept {
+void add_pixels(const X* x, std::int64_t stride, std::int64_t n, std::int64_t ahead,
+                ChannelSums* s) noexcept {
   each_vector(n, [=](auto at, std::int64_t i) {
     V sum = at.load(x + i);
     V square = sum * sum;
+    __builtin_prefetch(x + ahead + i);
     for (int p = 1; p < Pixels; ++p) {
       const V v = at.load(x + p * stride + i);
+      __builtin_prefetch(x + ahead + p * stride + i);
       sum = sum + v;
       square = fma(v, v, square);
     }
@@ -195,10 +198,11 @@ void group_norm_sums(const GroupNormArgs& g, std::int64_t b, std::int64_t p0, st
       with_type(g.x.elem, [&]<class X>() {
         std::int64_t p = block;
         for (; p + 4 <= end; p += 4) {
-          add_pixels<4>(row_of<X>(g.x, b * g.pixels + p) + c0, g.x.stride, n, &s);
+          const std::int64_t ahead = p + 12 <= p1 ? 8 * g.x.stride : 0;
+          add_pixels<4>(row_of<X>(g.x, b * g.pixels + p) + c0, g.x.stride, n, ahead, &s);
         }
         for (; p < end; ++p) {
-          add_pixels<1>(row_of<X>(g.x, b * g.pixels + p) + c0, g.x.stride, n, &s);
+          add_pixels<1>(row_of<X>(g.x, b * g.pixels + p) + c0, g.x.stride, n, 0, &s);
         }
       });
       for (std::int64_t c = 0; c < n;) {

@@ -27,9 +27,9 @@ template <class X, class Term>
   return sum((a[0] + a[1]) + (a[2] + a[3]));
 }
 
-// Sums of x - shift and of its square.
+// Sums of x - shift and of its square; meanwhile fetches the row `next`.
 template <class X>
-inline void centered_sums(const X* x, std::int64_t n, V shift, float* first,
+inline void centered_sums(const X* x, std::int64_t n, const X* next, V shift, float* first,
                           float* second) noexcept {
   V s[2] = {splat(0.0F), splat(0.0F)};
   V q[4] = {s[0], s[0], s[0], s[0]};
@@ -39,6 +39,7 @@ inline void centered_sums(const X* x, std::int64_t n, V shift, float* first,
     load_two(x + i, &v[0], &v[1]);
     load_two(x + i + 2 * kWidth, &v[2], &v[3]);
     for (int k = 0; k < 4; ++k) {
+      __builtin_prefetch(next + i + k * kWidth);
       v[k] = v[k] - shift;
       q[k] = fma(v[k], v[k], q[k]);
     }
@@ -71,12 +72,12 @@ inline RowStats rms_stats(const X* x, std::int64_t n, float eps) noexcept {
 // The second pass works around the mean of the first and corrects it, so that a mean far larger
 // than the deviation costs no digits (Chan, Golub, LeVeque 1983: corrected two-pass).
 template <class X>
-inline RowStats layer_stats(const X* x, std::int64_t n, float eps) noexcept {
+inline RowStats layer_stats(const X* x, std::int64_t n, const X* next, float eps) noexcept {
   const auto count = static_cast<float>(n);
   const float mean = sum_row(x, n, [](V v) { return v; }) / count;
   float rest = 0;
   float squares = 0;
-  centered_sums(x, n, splat(mean), &rest, &squares);
+  centered_sums(x, n, next, splat(mean), &rest, &squares);
   rest /= count;
   const float variance = squares / count - rest * rest;
   return {mean + rest, 1.0F / __builtin_sqrtf((variance < 0 ? 0 : variance) + eps)};
@@ -84,10 +85,50 @@ inline RowStats layer_stats(const X* x, std::int64_t n, float eps) noexcept {
 
 enum class Norm { Layer, Rms };
 
-template <Norm N, class X, class Y>
+// What follows the norm of row r: any operands, or the two frequent cases without a branch a vector.
+struct AnyAffine {
+  Operand weight, bias, scale, shift;
+
+  AnyAffine(const NormArgs& a, std::int64_t r) noexcept
+      : weight(operand_of(a.weight, 0)),
+        bias(operand_of(a.bias, 0)),
+        scale(operand_of(a.scale, r / a.rows_per_mod)),
+        shift(operand_of(a.shift, r / a.rows_per_mod)) {}
+  template <class Access>
+  V apply(Access at, V v, std::int64_t i) const noexcept {
+    if (weight) v = v * weight.load(at, i);
+    if (bias) v = v + bias.load(at, i);
+    if (scale) v = fma(v, scale.load(at, i), v);
+    if (shift) v = v + shift.load(at, i);
+    return v;
+  }
+};
+template <class T>
+struct Modulation {
+  const T* scale;
+  const T* shift;
+
+  Modulation(const NormArgs& a, std::int64_t r) noexcept
+      : scale(row_of<T>(a.scale, r / a.rows_per_mod)),
+        shift(row_of<T>(a.shift, r / a.rows_per_mod)) {}
+  template <class Access>
+  V apply(Access at, V v, std::int64_t i) const noexcept {
+    return fma(v, at.load(scale + i), v) + at.load(shift + i);
+  }
+};
+template <class T>
+struct WeightOnly {
+  const T* weight;
+
+  WeightOnly(const NormArgs& a, std::int64_t) noexcept : weight(row_of<T>(a.weight, 0)) {}
+  template <class Access>
+  V apply(Access at, V v, std::int64_t i) const noexcept {
+    return v * at.load(weight + i);
+  }
+};
+
+template <Norm N, class Affine, class X, class Y>
 void norm_rows(const NormArgs& a, std::int64_t r0, std::int64_t r1) noexcept {
-  const Operand weight = operand_of(a.weight, 0);
-  const Operand bias = operand_of(a.bias, 0);
   for (std::int64_t r = r0; r < r1; ++r) {
     const X* x = row_of<X>(a.x, r);
     Y* y = row_of<Y>(a.y, r);
@@ -95,32 +136,40 @@ void norm_rows(const NormArgs& a, std::int64_t r0, std::int64_t r1) noexcept {
     const X* next_x = x + ahead * a.x.stride;
     const Y* next_y = y + ahead * a.y.stride;
     const RowStats stats =
-        N == Norm::Layer ? layer_stats(x, a.width, a.eps) : rms_stats(x, a.width, a.eps);
+        N == Norm::Layer ? layer_stats(x, a.width, next_x, a.eps) : rms_stats(x, a.width, a.eps);
     const V mean = splat(stats.mean);
     const V rstd = splat(stats.rstd);
-    const Operand scale = operand_of(a.scale, r / a.rows_per_mod);
-    const Operand shift = operand_of(a.shift, r / a.rows_per_mod);
-    each_vector(a.width, [&](auto at, std::int64_t i) {
-      __builtin_prefetch(next_x + i);
+    const Affine affine(a, r);
+    each_vector(a.width, [=](auto at, std::int64_t i) {
+      if constexpr (N == Norm::Rms) __builtin_prefetch(next_x + i);
       __builtin_prefetch(next_y + i, 1);
-      V v = (at.load(x + i) - mean) * rstd;
-      if (weight) v = v * weight.load(at, i);
-      if (bias) v = v + bias.load(at, i);
-      if (scale) v = fma(v, scale.load(at, i), v);
-      if (shift) v = v + shift.load(at, i);
-      at.store(y + i, v);
+      at.store(y + i, affine.apply(at, (at.load(x + i) - mean) * rstd, i));
     });
   }
 }
 
+template <Norm N>
+void norm(const NormArgs& a, std::int64_t r0, std::int64_t r1) noexcept {
+  const bool weighted = a.weight.data != nullptr || a.bias.data != nullptr;
+  const bool modulated = a.scale.data != nullptr && a.shift.data != nullptr;
+  with_types(a.x.elem, a.y.elem, [&]<class X, class Y>() {
+    if (!weighted && modulated && a.scale.elem == a.shift.elem) {
+      with_type(a.scale.elem, [&]<class T>() { norm_rows<N, Modulation<T>, X, Y>(a, r0, r1); });
+    } else if (a.weight.data != nullptr && a.bias.data == nullptr && a.scale.data == nullptr &&
+               a.shift.data == nullptr) {
+      with_type(a.weight.elem, [&]<class T>() { norm_rows<N, WeightOnly<T>, X, Y>(a, r0, r1); });
+    } else {
+      norm_rows<N, AnyAffine, X, Y>(a, r0, r1);
+    }
+  });
+}
+
 void layer_norm(const NormArgs& a, std::int64_t r0, std::int64_t r1) noexcept {
-  with_types(a.x.elem, a.y.elem,
-             [&]<class X, class Y>() { norm_rows<Norm::Layer, X, Y>(a, r0, r1); });
+  norm<Norm::Layer>(a, r0, r1);
 }
 
 void rms_norm(const NormArgs& a, std::int64_t r0, std::int64_t r1) noexcept {
-  with_types(a.x.elem, a.y.elem,
-             [&]<class X, class Y>() { norm_rows<Norm::Rms, X, Y>(a, r0, r1); });
+  norm<Norm::Rms>(a, r0, r1);
 }
 
 // One head: v = x * rstd * weight (rstd 1 and no weight: x), then each pair turned by its angle.
