@@ -1,7 +1,10 @@
 #include "difflet/base/rng.h"
 
+#include <array>
+#include <bit>
 #include <cmath>
 #include <cstddef>
+#include <utility>
 
 namespace difflet {
 namespace {
@@ -24,13 +27,65 @@ float uniform_f32(TorchGenerator& g) {
   return static_cast<float>(g.next32() & 0xffffffU) * 0x1p-24F;
 }
 
+// The logarithm and the sine of torch's vector code for normal numbers (avx_mathfun by G. Garberoglio
+// after J. Pommier, with the polynomials of S. Moshier's Cephes), one lane of it. Each fma is one that
+// the compiler makes of torch's source for processors with AVX2, so results agree bit for bit there;
+// torch on older processors uses libm and differs by about 2e-7.
+float cephes_log(float x) {
+  constexpr std::array<float, 9> kP = {7.0376836292E-2F,  -1.1514610310E-1F, 1.1676998740E-1F,
+                                       -1.2420140846E-1F, 1.4249322787E-1F,  -1.6668057665E-1F,
+                                       2.0000714765E-1F,  -2.4999993993E-1F, 3.3333331174E-1F};
+  const auto bits = std::bit_cast<std::uint32_t>(x);  // 2^-24 <= x <= 1
+  auto exponent = static_cast<float>(static_cast<int>(bits >> 23U) - 126);
+  float m = std::bit_cast<float>((bits & 0x007fffffU) | 0x3f000000U);  // [0.5, 1)
+  if (m < 0.707106781186547524F) {
+    exponent -= 1.0F;
+    m = (m - 1.0F) + m;
+  } else {
+    m -= 1.0F;
+  }
+  const float square = m * m;
+  float y = kP[0];
+  for (std::size_t i = 1; i < kP.size(); ++i) {
+    y = std::fma(y, m, kP[i]);
+  }
+  y = std::fma(y * m, square, exponent * -2.12194440e-4F);
+  y = std::fma(-square, 0.5F, y);
+  return std::fma(exponent, 0.693359375F, m + y);
+}
+
+struct SinCos {
+  float sine, cosine;
+};
+
+SinCos cephes_sincos(float x) {  // 0 <= x <= 2 pi
+  const int octant = (static_cast<int>(x * 1.27323954473516F) + 1) & ~1;
+  const auto turns = static_cast<float>(octant);
+  x = std::fma(turns, -0.78515625F, x);  // pi/4 in three parts
+  x = std::fma(turns, -2.4187564849853515625e-4F, x);
+  x = std::fma(turns, -3.77489497744594108e-8F, x);
+  const float z = x * x;
+  float c = std::fma(2.443315711809948E-005F, z, -1.388731625493765E-003F);
+  c = std::fma(c, z, 4.166664568298827E-002F) * z;
+  c = std::fma(c, z, -(z * 0.5F)) + 1.0F;
+  float s = std::fma(-1.9515295891E-4F, z, 8.3321608736E-3F);
+  s = std::fma(s, z, -1.6666654611E-1F) * z;
+  s = std::fma(s, x, x);
+  if ((octant & 2) != 0) {
+    std::swap(s, c);
+  }
+  const bool second_half = (octant & 4) != 0;
+  const bool cosine_negative = ((octant - 2) & 4) == 0;
+  return {second_half ? -s : s, cosine_negative ? -c : c};
+}
+
 // Box-Muller on one block: entries 0..7 are radii, 8..15 angles.
 void normal_block(std::span<float, kBlock> d) {
   for (std::size_t j = 0; j < kHalf; ++j) {
-    const float radius = std::sqrt(-2.0F * std::log(1.0F - d[j]));
-    const float angle = kTwoPi * d[j + kHalf];
-    d[j] = radius * std::cos(angle);
-    d[j + kHalf] = radius * std::sin(angle);
+    const float radius = std::sqrt(-2.0F * cephes_log(1.0F - d[j]));
+    const SinCos angle = cephes_sincos(kTwoPi * d[j + kHalf]);
+    d[j] = radius * angle.cosine;
+    d[j + kHalf] = radius * angle.sine;
   }
 }
 

@@ -1,4 +1,5 @@
-// Random numbers that equal torch's CPU generator: MT19937 and torch.randn of torch 2.15.
+// Random numbers that equal torch's CPU generator: MT19937 and torch.randn of torch 2.15, bit for bit
+// what torch gives on processors with AVX2 (AVX-512 included).
 #pragma once
 
 #include <array>

