@@ -31,12 +31,12 @@ bool Cursor::done() {
 }
 
 bool Cursor::accept(std::string_view token) {
+  const std::size_t start = at_;
   skip_blanks();
-  if (!text_.substr(at_).starts_with(token)) {
-    return false;
-  }
   const std::size_t end = at_ + token.size();
-  if (is_word(token.back()) && end < text_.size() && is_word(text_[end])) {
+  const bool found = text_.substr(at_).starts_with(token);
+  if (!found || (is_word(token.back()) && end < text_.size() && is_word(text_[end]))) {
+    at_ = start;
     return false;
   }
   at_ = end;

@@ -27,18 +27,19 @@ void check_placement(const ParamDecl& param, const spmd::Mesh& mesh) {
   const std::int64_t extent = param.shape[static_cast<std::size_t>(p.dim)];
   const std::int64_t parts = mesh.size(p.mesh_axis);
   std::int64_t rest = extent;
+  bool positive = true;
   for (const std::int64_t segment : segments_of(param)) {
-    check(segment > 0 && segment <= rest, ErrorCode::InvalidArgument,
-          "param '{}': segments {} do not sum to axis {} of {}", param.name,
-          fmt::join(p.segments, ", "), p.dim, param.shape.str());
+    positive = positive && segment > 0 && segment <= rest;
+    rest -= positive ? segment : 0;
+  }
+  check(positive && rest == 0, ErrorCode::InvalidArgument,
+        "param '{}': segments {} do not sum to axis {} of {}", param.name,
+        fmt::join(p.segments, ", "), p.dim, param.shape.str());
+  for (const std::int64_t segment : segments_of(param)) {
     check(segment % parts == 0, ErrorCode::InvalidArgument,
           "param '{}': {} of axis {} of {} does not divide by {}={}", param.name, segment, p.dim,
           param.shape.str(), spmd::axis_name(p.mesh_axis), parts);
-    rest -= segment;
   }
-  check(rest == 0, ErrorCode::InvalidArgument,
-        "param '{}': segments {} do not sum to axis {} of {}", param.name,
-        fmt::join(p.segments, ", "), p.dim, param.shape.str());
 }
 
 bool same_declaration(const ParamDecl& a, const ParamDecl& b) {

@@ -55,6 +55,14 @@ Shape Inference::broadcast(const Shape& a, const Shape& b) const {
   return shape(dims);
 }
 
+bool Inference::fits(const Shape& from, const Shape& to) noexcept {
+  bool same = from.rank() <= to.rank();
+  for (std::size_t i = 0; same && i < from.rank(); ++i) {
+    same = from[i] == 1 || from[i] == to[to.rank() - from.rank() + i];
+  }
+  return same;
+}
+
 const Type& Inference::floating(std::size_t i) const {
   expect(is_float(in_[i].dtype), "operand {} must be floating-point, not {}", i, in_[i].str());
   return in_[i];

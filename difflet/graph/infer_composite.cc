@@ -11,8 +11,8 @@ void Inference::weight(std::size_t i, std::string_view name, const Shape& shape)
 void Inference::broadcasts(std::size_t i, std::string_view name, const Shape& shape) const {
   expect(in_[i].dtype == in_[0].dtype, "{} must be {}, not {}", name, dtype_name(in_[0].dtype),
          in_[i].str());
-  expect(in_[i].shape.rank() <= shape.rank() && broadcast(in_[i].shape, shape) == shape,
-         "{} {} does not broadcast to {}", name, in_[i].str(), shape.str());
+  expect(fits(in_[i].shape, shape), "{} {} does not broadcast to {}", name, in_[i].str(),
+         shape.str());
 }
 
 Type Inference::operator()(const Linear& op) const {

@@ -27,8 +27,7 @@ Type Inference::operator()(const Transpose& op) const {
 
 Type Inference::operator()(const Broadcast& op) const {
   arity(1);
-  expect(in_[0].shape.rank() <= op.shape.rank() && broadcast(in_[0].shape, op.shape) == op.shape,
-         "{} does not broadcast to {}", in_[0].str(), op.shape.str());
+  expect(fits(in_[0].shape, op.shape), "{} does not broadcast to {}", in_[0].str(), op.shape.str());
   return {in_[0].dtype, op.shape};
 }
 

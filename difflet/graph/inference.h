@@ -68,6 +68,8 @@ class Inference {
   Shape shape(const Dims& dims) const;
   // The NumPy broadcast of two shapes.
   Shape broadcast(const Shape& a, const Shape& b) const;
+  // `from` broadcasts to `to` without widening it.
+  static bool fits(const Shape& from, const Shape& to) noexcept;
   // Operand `i`, called `name`, has x's dtype or f32 and the shape given.
   void weight(std::size_t i, std::string_view name, const Shape& shape) const;
   // Operand `i`, called `name`, has the dtype of operand 0 and broadcasts to `shape`.
