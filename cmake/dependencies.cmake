@@ -20,5 +20,6 @@ find_path(DIFFLET_DNNL_INCLUDE dnnl.hpp REQUIRED)
 find_library(DIFFLET_DNNL_LIBRARY dnnl REQUIRED)
 add_library(difflet_dnnl INTERFACE)
 target_include_directories(difflet_dnnl SYSTEM INTERFACE "${DIFFLET_DNNL_INCLUDE}")
-target_link_libraries(difflet_dnnl INTERFACE "${DIFFLET_DNNL_LIBRARY}")
+# libgomp is its threading runtime, whose team size each of our threads sets to one.
+target_link_libraries(difflet_dnnl INTERFACE "${DIFFLET_DNNL_LIBRARY}" gomp)
 add_library(PkgConfig::dnnl ALIAS difflet_dnnl)

@@ -22,7 +22,7 @@ build release all all_verify_interface_header_sets
 say "fuzzing"
 build fuzz
 shopt -s nullglob
-targets=(build/fuzz/fuzz/*_fuzz)
+targets=(build/fuzz/fuzz/fuzz_*[a-z])
 [ ${#targets[@]} -gt 0 ] || die "no fuzz target was built"
 for target in "${targets[@]}"; do
   name=$(basename "$target")
