@@ -1,5 +1,7 @@
 // Products: Linear with a packed parameter (or packed on the fly) and MatMul through the same kernels.
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "difflet/backends/cpu/planner.h"
 #include "difflet/base/error.h"
@@ -25,14 +27,14 @@ const LinearKernel& choose_kernel(Planner& p, const LinearDesc& desc) {
   fail(ErrorCode::Internal, "no linear kernel takes n={} k={}", desc.n, desc.k);
 }
 
-struct Operand {
-  View view;
-  bool present = false;
-};
-
 ConstRows const_rows(const Run& run, const View& v, std::int64_t offset, std::int64_t stride) {
   const auto bytes = static_cast<std::int64_t>(dtype_bytes(v.dtype));
   return {run.bytes(v.buffer, offset * bytes), stride, elem_of(v.dtype)};
+}
+
+Rows out_rows(const Run& run, const View& v, std::int64_t offset, std::int64_t stride) {
+  const ConstRows r = const_rows(run, v, offset, stride);
+  return {const_cast<void*>(r.data), r.stride, r.elem};
 }
 
 // The kernel's tasks over one block of rows.
@@ -43,114 +45,147 @@ void run_linear(const Run& run, const LinearKernel& kernel, const LinearArgs& ar
   });
 }
 
-}  // namespace
+// The row axes of a view, without its last axis.
+View row_axes(const View& v) {
+  View r = v;
+  r.shape = Shape(Dims(v.shape.dims().begin(), v.shape.dims().end() - 1));
+  r.strides.resize(r.shape.rank());
+  return r;
+}
 
-void plan_linear(Planner& p, NodeId id, const graph::Linear& op) {
+// Operands of a Linear in the order of LinearOperands::rows.
+enum RowOperand : std::size_t { kX, kY, kMul, kResidual };
+
+struct LinearOperands {
+  std::array<View, 4> rows;  // by RowOperand; absent ones repeat y
+  View bias, weight, packed;
+  bool has_bias = false, has_mul = false, has_residual = false;
+  bool stored = false;  // the weight is a parameter, packed when it is loaded
+};
+
+// The multiplier broadcast to the result, its last axis contiguous.
+View multiplier(Planner& p, NodeId id, NodeId operand) {
+  const Shape& shape = p.graph().node(id).type.shape;
+  View mul = broadcast_to(p.rows(operand), shape);
+  if (mul.inner_stride() == 0 && shape.dim(-1) > 1) {
+    const View full = p.temporary(mul.dtype, shape);
+    p.copy(id, mul, full);
+    return full;
+  }
+  return mul;
+}
+
+LinearOperands linear_operands(Planner& p, NodeId id, const graph::Linear& op) {
   const auto& in = p.graph().node(id).inputs;
-  const graph::Type& out = p.graph().node(id).type;
-  const Shape weight_shape = p.graph().node(in[1]).type.shape;  // [N, K]
+  LinearOperands o;
   std::size_t next = 2;
-  const View x = p.rows(in[0]);
-  Operand bias;
-  Operand mul;
-  Operand residual;
+  o.has_bias = op.bias;
+  o.has_mul = op.mul;
+  o.has_residual = op.residual;
+  o.rows[kX] = p.rows(in[0]);
   if (op.bias) {
-    bias = {p.f32_vector(in[next++]), true};
+    o.bias = p.f32_vector(in[next++]);
   }
   if (op.mul) {
-    mul = {broadcast_to(p.rows(in[next++]), out.shape), true};
-    if (mul.view.inner_stride() == 0 && out.shape.dim(-1) > 1) {
-      const View full = p.temporary(mul.view.dtype, out.shape);
-      p.copy(id, mul.view, full);
-      mul.view = full;
-    }
+    o.rows[kMul] = multiplier(p, id, in[next++]);
   }
   if (op.residual) {
-    residual = {p.rows(in[next++]), true};
+    o.rows[kResidual] = p.rows(in[next++]);
   }
-  const View y = p.result(id);
-  LinearDesc desc{.n = weight_shape[0],
-                  .k = weight_shape[1],
-                  .x = elem_of(x.dtype),
-                  .w = elem_of(p.graph().node(in[1]).type.dtype),
-                  .y = elem_of(y.dtype)};
-  const LinearKernel& kernel = choose_kernel(p, desc);
-  const std::size_t packed_bytes = kernel.packed_bytes(desc);
-  View packed;
-  View weight;  // when it is computed in the graph
-  const bool stored = p.is_param(in[1]);
-  if (stored) {
+  o.rows[kY] = p.result(id);
+  for (const auto& [present, i] : {std::pair(op.mul, kMul), std::pair(op.residual, kResidual)}) {
+    if (!present) {
+      o.rows[i] = o.rows[kY];
+    }
+  }
+  if (!op.bias) {
+    o.bias = o.rows[kY];
+  }
+  return o;
+}
+
+// Packed at load when it is a parameter, in every run otherwise.
+void place_weight(Planner& p, NodeId weight, const LinearKernel& kernel, const LinearDesc& desc,
+                  LinearOperands& o) {
+  const std::size_t bytes = kernel.packed_bytes(desc);
+  o.stored = p.is_param(weight);
+  if (o.stored) {
     WeightJob job;
     job.kind = WeightJob::Kind::Linear;
     job.kernel = &kernel;
     job.desc = desc;
-    packed.buffer = p.packed_param(in[1], job, packed_bytes);
+    o.packed.buffer = p.packed_param(weight, job, bytes);
+    o.weight = o.rows[kY];
   } else {
-    weight = p.dense(in[1]);
-    packed = p.temporary(DType::I32, Shape{static_cast<std::int64_t>((packed_bytes + 3) / 4)});
+    o.weight = p.dense(weight);
+    o.packed = p.temporary(DType::I32, Shape{static_cast<std::int64_t>((bytes + 3) / 4)});
   }
+}
 
-  // The rows of x, mul, residual and y, walked together; x has another last axis than the others.
-  const Dims lead(out.shape.dims().begin(), out.shape.dims().end() - 1);
-  const auto row_view = [&](const View& v) {
-    View r = v;
-    r.shape = Shape(lead);
-    r.strides.pop_back();
-    return r;
-  };
-  const View xr = row_view(x);
-  const View yr = row_view(y);
-  const View mr = mul.present ? row_view(mul.view) : yr;
-  const View rr = residual.present ? row_view(residual.view) : yr;
-  const View* const operands[] = {&xr, &yr, &mr, &rr};
-  Shape loop = Shape(lead);
-  LoopNest nest = collapse(loop, operands, Width::Merge);
-  // With Width::Merge the innermost run is the "width": these are the rows of one kernel call.
-  struct Block {
-    std::vector<std::int64_t> offset;
-  };
-  std::vector<std::vector<std::int64_t>> blocks;
+// One kernel call for each block of rows that all operands walk with one stride.
+void run_blocks(const Run& run, const LinearKernel& kernel, const LinearArgs& shape_args,
+                const LinearOperands& o, const LoopNest& nest) {
+  LinearArgs args = shape_args;
+  args.packed = run.bytes(o.packed.buffer, 0);
+  args.bias = o.has_bias ? run.at<float>(o.bias) : nullptr;
   for (const auto& start : nest.offset) {
     for (std::int64_t r = 0; r < nest.rows; ++r) {
-      std::vector<std::int64_t> o = start;
-      for (std::size_t i = 0; i < o.size(); ++i) {
-        o[i] += r * nest.row_stride[i];
+      const auto at = [&](RowOperand i) { return start[i] + r * nest.row_stride[i]; };
+      args.x = const_rows(run, o.rows[kX], at(kX), nest.step[kX]);
+      args.y = out_rows(run, o.rows[kY], at(kY), nest.step[kY]);
+      if (o.has_mul) {
+        args.mul = const_rows(run, o.rows[kMul], at(kMul), nest.step[kMul]);
       }
-      blocks.push_back(std::move(o));
+      if (o.has_residual) {
+        args.residual = const_rows(run, o.rows[kResidual], at(kResidual), nest.step[kResidual]);
+      }
+      run_linear(run, kernel, args);
     }
   }
-  LinearArgs shape_args;
-  shape_args.m = nest.width;
-  shape_args.n = desc.n;
-  shape_args.k = desc.k;
-  shape_args.act = act_of(op.act);
-  shape_args.x.elem = desc.x;
-  shape_args.y.elem = desc.y;
-  p.use_scratch(kernel.scratch_bytes(shape_args, p.options().threads));
-  const double flops = 2.0 * static_cast<double>(out.shape.elements()) * static_cast<double>(desc.k);
+}
+
+}  // namespace
+
+void plan_linear(Planner& p, NodeId id, const graph::Linear& op) {
+  const auto& in = p.graph().node(id).inputs;
+  const graph::Type& weight = p.graph().node(in[1]).type;  // [N, K]
+  LinearOperands o = linear_operands(p, id, op);
+  const LinearDesc desc{.n = weight.shape[0],
+                        .k = weight.shape[1],
+                        .x = elem_of(o.rows[kX].dtype),
+                        .w = elem_of(weight.dtype),
+                        .y = elem_of(o.rows[kY].dtype)};
+  const LinearKernel& kernel = choose_kernel(p, desc);
+  place_weight(p, in[1], kernel, desc, o);
+
+  // x has another last axis than the others, so the rows alone are walked together. The innermost
+  // merged run is the M of a kernel call.
+  std::array<View, 4> axes;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    axes[i] = row_axes(o.rows[i]);
+  }
+  const View* const operands[] = {&axes[0], &axes[1], &axes[2], &axes[3]};
+  const LoopNest nest = collapse(axes[kY].shape, operands, Width::Merge);
+  LinearArgs args;
+  args.m = nest.width;
+  args.n = desc.n;
+  args.k = desc.k;
+  args.act = act_of(op.act);
+  args.x.elem = desc.x;
+  args.y.elem = desc.y;
+  p.use_scratch(kernel.scratch_bytes(args, p.options().threads));
+  const double flops =
+      2.0 * static_cast<double>(o.rows[kY].shape.elements()) * static_cast<double>(desc.k);
   p.add_step(
       id, kernel.name,
-      [=, &kernel, steps = nest.step](const Run& run) {
-        if (!stored) {
-          kernel.pack(desc, run.bytes(weight.buffer, weight.offset * static_cast<std::int64_t>(
-                                                                         dtype_bytes(weight.dtype))),
-                      elem_of(weight.dtype), 0, desc.n, run.bytes(packed.buffer, 0));
+      [=, &kernel](const Run& run) {
+        if (!o.stored) {
+          kernel.pack(desc, const_rows(run, o.weight, o.weight.offset, 0).data, elem_of(o.weight.dtype), 0,
+                      desc.n, run.bytes(o.packed.buffer, 0));
         }
-        LinearArgs args = shape_args;
-        args.packed = run.bytes(packed.buffer, 0);
-        args.bias = bias.present ? run.at<float>(bias.view) : nullptr;
-        for (const auto& o : blocks) {
-          args.x = const_rows(run, x, o[0], steps[0]);
-          const ConstRows yw = const_rows(run, y, o[1], steps[1]);
-          args.y = {const_cast<void*>(yw.data), yw.stride, yw.elem};
-          args.mul = mul.present ? const_rows(run, mul.view, o[2], steps[2]) : ConstRows{};
-          args.residual = residual.present ? const_rows(run, residual.view, o[3], steps[3]) : ConstRows{};
-          run_linear(run, kernel, args);
-        }
+        run_blocks(run, kernel, args, o, nest);
       },
-      {&x, &y, mul.present ? &mul.view : &y, residual.present ? &residual.view : &y,
-       bias.present ? &bias.view : &y, stored ? &y : &weight, &packed},
-      flops);
+      {&o.rows[kX], &o.rows[kY], &o.rows[kMul], &o.rows[kResidual], &o.bias, &o.weight, &o.packed}, flops);
 }
 
 void plan_matmul(Planner& p, NodeId id, const graph::MatMul& /*op*/) {
@@ -215,8 +250,7 @@ void plan_matmul(Planner& p, NodeId id, const graph::MatMul& /*op*/) {
               kernel.pack(desc, const_rows(run, bt, at(1), 0).data, desc.w, 0, desc.n,
                           run.bytes(packed.buffer, 0));
               args.x = const_rows(run, a, at(0), a_row);
-              const ConstRows yw = const_rows(run, y, at(2), y_row);
-              args.y = {const_cast<void*>(yw.data), yw.stride, yw.elem};
+              args.y = out_rows(run, y, at(2), y_row);
               run_linear(run, kernel, args);
             }
           }

@@ -1,0 +1,296 @@
+#include "difflet/backends/cpu/conv.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <dnnl.hpp>
+#include <map>
+#include <optional>
+
+#include "difflet/backends/cpu/kernels/rowwise.h"
+#include "difflet/base/error.h"
+
+// Of the OpenMP runtime that oneDNN uses; declared here because not every compiler ships omp.h.
+extern "C" void omp_set_num_threads(int);
+
+namespace difflet::cpu {
+namespace {
+
+using dnnl::memory;
+using Tag = memory::format_tag;
+
+// One band of output rows and the input rows under it.
+struct Band {
+  std::int64_t out_first = 0, out_rows = 0;
+  std::int64_t in_first = 0, in_rows = 0;
+  std::int64_t pad_top = 0, pad_bottom = 0;
+  auto shape() const { return std::tuple(out_rows, in_rows, pad_top, pad_bottom); }
+};
+
+// A primitive for one band shape, with the layouts that it wants.
+struct BandKernel {
+  dnnl::convolution_forward primitive;
+  memory::desc source, weights, result, scratchpad;
+  std::optional<dnnl::reorder> reorder_in, reorder_out;  // between f32 nhwc and its own layout
+};
+
+constexpr std::size_t kAlign = 64;
+std::size_t aligned(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+
+std::vector<Band> cut_bands(const ConvDesc& d, int threads) {
+  // About four bands a thread so that a slow one does not hold the others up, of at least 8 rows,
+  // since the rows around a band are read twice.
+  const std::int64_t wanted = std::max<std::int64_t>(1, static_cast<std::int64_t>(threads) * 4);
+  const std::int64_t rows = std::min(d.out_height, std::max<std::int64_t>(8, (d.out_height + wanted - 1) / wanted));
+  std::vector<Band> bands;
+  for (std::int64_t r = 0; r < d.out_height; r += rows) {
+    Band b;
+    b.out_first = r;
+    b.out_rows = std::min(rows, d.out_height - r);
+    const std::int64_t first = r * d.stride - d.pad_top;
+    const std::int64_t last = (r + b.out_rows - 1) * d.stride - d.pad_top + d.kernel_h;  // past the end
+    b.in_first = std::max<std::int64_t>(0, first);
+    b.pad_top = b.in_first - first;
+    b.in_rows = std::min(d.height, last) - b.in_first;
+    b.pad_bottom = std::max<std::int64_t>(0, last - d.height);
+    bands.push_back(b);
+  }
+  return bands;
+}
+
+bool winograd_fits(const ConvDesc& d, Level level) {
+  return level >= Level::Avx512 && d.kernel_h == 3 && d.kernel_w == 3 && d.stride == 1 && d.groups == 1 &&
+         d.in_channels % 16 == 0 && d.out_channels % 16 == 0 && d.in_channels >= 64 && d.out_channels >= 64;
+}
+
+memory::dims weight_dims(const ConvDesc& d) {
+  if (d.groups == 1) {
+    return {d.out_channels, d.in_channels, d.kernel_h, d.kernel_w};
+  }
+  return {d.groups, d.out_channels / d.groups, d.in_channels / d.groups, d.kernel_h, d.kernel_w};
+}
+
+class DnnlConv final : public ConvKernel {
+ public:
+  DnnlConv(const ConvDesc& desc, Level level, int threads, bool winograd);
+
+  std::string_view name() const noexcept override { return name_; }
+  std::size_t packed_bytes() const noexcept override { return aligned(weights_.get_size()); }
+  std::size_t scratch_bytes() const noexcept override { return scratch_; }
+  bool pack(const HostTensor& weight, std::byte* packed) const override;
+  std::int64_t tasks() const noexcept override {
+    return desc_.batch * static_cast<std::int64_t>(bands_.size());
+  }
+  void run(const void* x, const std::byte* packed, const float* bias, void* y, std::int64_t task,
+           std::byte* scratch) const override;
+
+ private:
+  void add_kernel(const Band& band);
+  void add_reorders(BandKernel& k, const memory::desc& source, const memory::desc& result) const;
+  // Parts of the scratch of one thread.
+  struct Layout {
+    std::size_t wide_in, own_in, own_out, wide_out, pad, end;
+  };
+  Layout layout(const BandKernel& k, const Band& band) const;
+  std::size_t source_elements(const Band& b) const {
+    return static_cast<std::size_t>(b.in_rows * desc_.width * desc_.in_channels);
+  }
+  std::size_t result_elements(const Band& b) const {
+    return static_cast<std::size_t>(b.out_rows * desc_.out_width * desc_.out_channels);
+  }
+
+  ConvDesc desc_;
+  bool winograd_;
+  bool native_bf16_;  // bf16 goes into the primitive; else it is widened to f32
+  const RowwiseKernels* rowwise_;
+  dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
+  std::vector<Band> bands_;
+  std::map<decltype(Band{}.shape()), BandKernel> kernels_;
+  memory::desc weights_;
+  std::vector<float> zero_bias_;
+  std::size_t scratch_ = 0;
+  std::string name_;
+};
+
+DnnlConv::DnnlConv(const ConvDesc& desc, Level level, int threads, bool winograd)
+    : desc_(desc),
+      winograd_(winograd),
+      native_bf16_(desc.elem == Elem::Bf16 && level >= Level::Avx512Bf16 && !winograd),
+      rowwise_(&rowwise_kernels(level)),
+      bands_(cut_bands(desc, threads)),
+      zero_bias_(static_cast<std::size_t>(desc.out_channels), 0.0F) {
+  for (const Band& b : bands_) {
+    if (!kernels_.contains(b.shape())) {
+      add_kernel(b);
+    }
+    scratch_ = std::max(scratch_, layout(kernels_.at(b.shape()), b).end);
+  }
+}
+
+dnnl::convolution_forward::primitive_desc make_primitive_desc(
+    const dnnl::engine& engine, dnnl::algorithm algorithm, const memory::desc& source,
+    const memory::desc& weights, const memory::desc& bias, const memory::desc& result,
+    const memory::dims& strides, const memory::dims& pad_low, const memory::dims& pad_high,
+    const dnnl::primitive_attr& attr) {
+#if DNNL_VERSION_MAJOR >= 3
+  return {engine,  dnnl::prop_kind::forward_inference, algorithm, source, weights, bias, result,
+          strides, pad_low, pad_high, attr};
+#else
+  const dnnl::convolution_forward::desc desc(dnnl::prop_kind::forward_inference, algorithm, source, weights,
+                                             bias, result, strides, pad_low, pad_high);
+  return {desc, attr, engine};
+#endif
+}
+
+void DnnlConv::add_kernel(const Band& band) {
+  const auto type = native_bf16_ ? memory::data_type::bf16 : memory::data_type::f32;
+  const memory::dims source_dims{1, desc_.in_channels, band.in_rows, desc_.width};
+  const memory::dims result_dims{1, desc_.out_channels, band.out_rows, desc_.out_width};
+  const Tag tag = winograd_ ? Tag::any : Tag::nhwc;
+  const memory::desc weights =
+      kernels_.empty() ? memory::desc(weight_dims(desc_), type, Tag::any) : weights_;
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  const auto algorithm =
+      winograd_ ? dnnl::algorithm::convolution_winograd : dnnl::algorithm::convolution_direct;
+  const auto pd = make_primitive_desc(
+      engine_, algorithm, memory::desc(source_dims, type, tag), weights,
+      memory::desc({desc_.out_channels}, memory::data_type::f32, Tag::x), memory::desc(result_dims, type, tag),
+      {desc_.stride, desc_.stride}, {band.pad_top, desc_.pad_left}, {band.pad_bottom, desc_.pad_right}, attr);
+  BandKernel k;
+  k.primitive = dnnl::convolution_forward(pd);
+  k.source = pd.src_desc();
+  k.weights = pd.weights_desc();
+  k.result = pd.dst_desc();
+  k.scratchpad = pd.scratchpad_desc();
+  add_reorders(k, memory::desc(source_dims, type, Tag::nhwc), memory::desc(result_dims, type, Tag::nhwc));
+  if (kernels_.empty()) {
+    weights_ = k.weights;
+    name_ = fmt::format("conv.{}.{} ({})", winograd_ ? "winograd" : "direct", native_bf16_ ? "bf16" : "f32",
+                        pd.impl_info_str());
+  }
+  kernels_.emplace(band.shape(), std::move(k));
+}
+
+void DnnlConv::add_reorders(BandKernel& k, const memory::desc& source, const memory::desc& result) const {
+  if (k.source != source) {
+    k.reorder_in = dnnl::reorder(dnnl::reorder::primitive_desc(engine_, source, engine_, k.source));
+  }
+  if (k.result != result) {
+    k.reorder_out = dnnl::reorder(dnnl::reorder::primitive_desc(engine_, k.result, engine_, result));
+  }
+}
+
+DnnlConv::Layout DnnlConv::layout(const BandKernel& k, const Band& band) const {
+  const bool widen = desc_.elem == Elem::Bf16 && !native_bf16_;
+  Layout l{};
+  l.wide_in = 0;
+  l.own_in = l.wide_in + (widen ? aligned(source_elements(band) * 4) : 0);
+  l.own_out = l.own_in + (k.reorder_in ? aligned(k.source.get_size()) : 0);
+  l.wide_out = l.own_out + (k.reorder_out ? aligned(k.result.get_size()) : 0);
+  l.pad = l.wide_out + (widen ? aligned(result_elements(band) * 4) : 0);
+  l.end = l.pad + aligned(k.scratchpad.get_size());
+  return l;
+}
+
+bool DnnlConv::pack(const HostTensor& weight, std::byte* packed) const {
+  const HostTensor wide = weight.to(DType::F32);
+  for (const float v : wide.as<float>()) {
+    if (!std::isfinite(v)) {
+      return false;
+    }
+  }
+  const memory::desc plain(weight_dims(desc_), memory::data_type::f32,
+                           desc_.groups == 1 ? Tag::oihw : Tag::goihw);
+  // oneDNN takes mutable handles; the source is only read.
+  memory from(plain, engine_, const_cast<std::byte*>(wide.bytes().data()));
+  memory to(weights_, engine_, packed);
+  dnnl::stream stream(engine_);
+  dnnl::reorder(from, to).execute(stream, from, to);
+  stream.wait();
+  return true;
+}
+
+void DnnlConv::run(const void* x, const std::byte* packed, const float* bias, void* y, std::int64_t task,
+                   std::byte* scratch) const {
+  omp_set_num_threads(1);  // of this thread: the engine owns the parallelism
+  const auto count = static_cast<std::int64_t>(bands_.size());
+  const std::int64_t b = task / count;
+  const Band& band = bands_[static_cast<std::size_t>(task % count)];
+  const BandKernel& k = kernels_.at(band.shape());
+  const Layout l = layout(k, band);
+  const auto bytes = static_cast<std::int64_t>(elem_bytes(desc_.elem));
+  const std::byte* source = static_cast<const std::byte*>(x) +
+                            (b * desc_.height + band.in_first) * desc_.width * desc_.in_channels * bytes;
+  std::byte* result = static_cast<std::byte*>(y) +
+                      (b * desc_.out_height + band.out_first) * desc_.out_width * desc_.out_channels * bytes;
+  const bool widen = desc_.elem == Elem::Bf16 && !native_bf16_;
+  std::byte* in = const_cast<std::byte*>(source);
+  if (widen) {
+    in = scratch + l.wide_in;
+    rowwise_->unary(UnaryFn::Copy, source, Elem::Bf16, in, Elem::F32,
+                    static_cast<std::int64_t>(source_elements(band)));
+  }
+  std::byte* out = widen ? scratch + l.wide_out : result;
+
+  dnnl::stream stream(engine_);
+  const auto type = native_bf16_ ? memory::data_type::bf16 : memory::data_type::f32;
+  const memory::dims source_dims{1, desc_.in_channels, band.in_rows, desc_.width};
+  const memory::dims result_dims{1, desc_.out_channels, band.out_rows, desc_.out_width};
+  memory user_in(memory::desc(source_dims, type, Tag::nhwc), engine_, in);
+  memory user_out(memory::desc(result_dims, type, Tag::nhwc), engine_, out);
+  memory own_in = k.reorder_in ? memory(k.source, engine_, scratch + l.own_in) : user_in;
+  memory own_out = k.reorder_out ? memory(k.result, engine_, scratch + l.own_out) : user_out;
+  if (k.reorder_in) {
+    k.reorder_in->execute(stream, user_in, own_in);
+  }
+  const float* shift = bias != nullptr ? bias : zero_bias_.data();
+  k.primitive.execute(
+      stream,
+      {{DNNL_ARG_SRC, own_in},
+       {DNNL_ARG_WEIGHTS, memory(weights_, engine_, const_cast<std::byte*>(packed))},
+       {DNNL_ARG_BIAS, memory(memory::desc({desc_.out_channels}, memory::data_type::f32, Tag::x), engine_,
+                              const_cast<float*>(shift))},
+       {DNNL_ARG_DST, own_out},
+       {DNNL_ARG_SCRATCHPAD, memory(k.scratchpad, engine_, scratch + l.pad)}});
+  if (k.reorder_out) {
+    k.reorder_out->execute(stream, own_out, user_out);
+  }
+  stream.wait();
+  if (widen) {
+    rowwise_->unary(UnaryFn::Copy, out, Elem::F32, result, Elem::Bf16,
+                    static_cast<std::int64_t>(result_elements(band)));
+  }
+}
+
+// oneDNN's own limit follows the level; it holds for the process and only before its first primitive.
+void limit_isa(Level level) {
+  switch (level) {
+    case Level::Scalar: (void)dnnl_set_max_cpu_isa(dnnl_cpu_isa_sse41); break;
+    case Level::Avx2: (void)dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx2); break;
+    case Level::Avx512: (void)dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core); break;
+    case Level::Avx512Bf16: (void)dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16); break;
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<ConvKernel> ConvKernel::create(const ConvDesc& desc, Level level, int threads) {
+  limit_isa(level);
+  omp_set_num_threads(1);
+  if (winograd_fits(desc, level)) {
+    try {
+      return std::make_shared<DnnlConv>(desc, level, threads, true);
+    } catch (const dnnl::error&) {
+      // This build of oneDNN has no Winograd for the shape: direct is the next in the list.
+    }
+  }
+  try {
+    return std::make_shared<DnnlConv>(desc, level, threads, false);
+  } catch (const dnnl::error& e) {
+    fail(ErrorCode::Unsupported, "conv2d: oneDNN has no kernel for {}x{}x{} -> {}, {}x{}: {}", desc.height,
+         desc.width, desc.in_channels, desc.out_channels, desc.kernel_h, desc.kernel_w, e.what());
+  }
+}
+
+}  // namespace difflet::cpu
