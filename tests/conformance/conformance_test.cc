@@ -1,0 +1,146 @@
+// Every op on every backend and level, against the reference evaluated in f32 on the same values.
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/conformance/cases.h"
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "difflet/backends/cpu/kernels/level.h"
+#include "difflet/backends/reference/reference.h"
+#include "difflet/backends/registry.h"
+#include "difflet/base/context.h"
+
+namespace difflet::conformance {
+namespace {
+
+struct Variant {
+  std::string backend;
+  std::string level;  // --cpu-level; empty: the backend has none
+};
+
+std::vector<Variant> variants() {
+  std::vector<Variant> all;
+  for (const std::string& name : backends::names()) {
+    if (name != "cpu") {
+      all.push_back({name, ""});
+      continue;
+    }
+    for (int level = 0; level <= static_cast<int>(cpu::detect_level()); ++level) {
+      all.push_back({name, std::string(cpu::level_name(static_cast<cpu::Level>(level)))});
+    }
+  }
+  return all;
+}
+
+std::vector<std::string> op_names() {
+  return []<std::size_t... I>(std::index_sequence<I...>) {
+    return std::vector<std::string>{
+        std::string(std::variant_alternative_t<I, graph::Op>::kName)...};
+  }(std::make_index_sequence<std::variant_size_v<graph::Op>>());
+}
+
+// How far element i may be off: one rounding of its own size, and an error of the size of the largest
+// element where a sum (of products that cancel) or attention's rounded weights come in.
+struct Tolerance {
+  double relative;
+  double of_largest;
+};
+
+Tolerance tolerance(const graph::Op& op, DType floats) {
+  const bool elementwise = std::holds_alternative<graph::Unary>(op) ||
+                           std::holds_alternative<graph::Binary>(op) ||
+                           std::holds_alternative<graph::Activate>(op);
+  const bool attention = std::holds_alternative<graph::Attention>(op);
+  const double exact = elementwise ? 1e-6 : 1e-5;
+  if (floats == DType::F32) {
+    return {1e-5, exact};
+  }
+  return {1.0 / 256, attention ? 1.0 / 128 : exact};
+}
+
+void expect_close(const HostTensor& got, const HostTensor& expected, const Tolerance& tolerance) {
+  ASSERT_EQ(got.shape(), expected.shape());
+  const std::vector<float> a = got.to_floats();
+  const std::vector<float> b = expected.to_floats();
+  double largest = 0;
+  for (const float v : b) {
+    largest = std::max(largest, std::abs(double{v}));
+  }
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    const double allowed =
+        tolerance.relative * std::abs(double{b[i]}) + tolerance.of_largest * largest;
+    ASSERT_LE(std::abs(double{a[i]} - double{b[i]}), allowed)
+        << "element " << i << " is " << a[i] << ", the reference " << b[i] << "; largest "
+        << largest;
+  }
+}
+
+class Conformance : public ::testing::TestWithParam<std::tuple<Variant, std::string, DType>> {
+ protected:
+  HostTensor run(const Case& c, const std::vector<HostTensor>& all, DType floats) {
+    const Variant& variant = std::get<0>(GetParam());
+    const auto executable = backends::find(variant.backend)
+                                .load(build(c, floats), CaseWeights(all), context_,
+                                      {.cpu_level = variant.level, .memory_limit = 0});
+    const std::vector<HostTensor> given = inputs(c, all, floats);
+    executable->run(given);  // a second run finds what the first left in the arena
+    return executable->run(given).at(0);
+  }
+
+ private:
+  Log log_{LogLevel::Warning};
+  ThreadPool threads_{2};
+  Context context_{log_, threads_};
+};
+
+TEST_P(Conformance, EqualsTheReference) {
+  const auto& [variant, op, floats] = GetParam();
+  for (const Case& c : cases()) {
+    if (graph::op_name(c.op) != op) {
+      continue;
+    }
+    SCOPED_TRACE(c.name);
+    const std::vector<HostTensor> all = values(c, floats);
+    const HostTensor expected = reference::run_ranks(build(c, DType::F32), CaseWeights(all),
+                                                     inputs(c, all, DType::F32))[0][0];
+    HostTensor got;
+    ASSERT_NO_THROW(got = run(c, all, floats));
+    EXPECT_EQ(got.dtype(), build(c, floats).node(build(c, floats).outputs()[0].node).type.dtype);
+    expect_close(got, expected, tolerance(c.op, floats));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, Conformance,
+                         ::testing::Combine(::testing::ValuesIn(variants()),
+                                            ::testing::ValuesIn(op_names()),
+                                            ::testing::Values(DType::F32, DType::BF16)),
+                         [](const auto& info) {
+                           const auto& [variant, op, floats] = info.param;
+                           return fmt::format("{}{}{}_{}_{}", variant.backend,
+                                              variant.level.empty() ? "" : "_", variant.level, op,
+                                              dtype_name(floats));
+                         });
+
+TEST(Cases, CoverEveryOp) {
+  std::vector<bool> seen(std::variant_size_v<graph::Op>, false);
+  for (const Case& c : cases()) {
+    seen[c.op.index()] = true;
+  }
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    EXPECT_TRUE(seen[i]) << op_names()[i] << " has no case";
+  }
+}
+
+TEST(Cases, HaveNamesOfTheirOwn) {
+  std::vector<std::string> names;
+  for (const Case& c : cases()) {
+    names.push_back(c.name);
+  }
+  std::ranges::sort(names);
+  EXPECT_EQ(std::ranges::adjacent_find(names), names.end());
+}
+
+}  // namespace
+}  // namespace difflet::conformance
