@@ -1,0 +1,25 @@
+// Attention with AVX2 and FMA; bf16 operands are widened while they are packed.
+#include "difflet/backends/cpu/kernels/vec_avx2.h"
+// The rest is written over the Vec above.
+#include "difflet/backends/cpu/kernels/vec_math.h"
+#include "difflet/backends/cpu/kernels/tile.h"
+#include "difflet/backends/cpu/kernels/pack.h"
+#include "difflet/backends/cpu/kernels/attention_impl.h"
+#include "difflet/backends/cpu/kernels/attention_tables.h"
+
+namespace difflet::cpu {
+namespace {
+
+struct Config {
+  using Dot = DotF32;
+  static constexpr int kRows = 6, kVecs = 2;
+  static constexpr std::int64_t kBlockKeys = 256;
+  static constexpr int kExpDegree = 5;
+};
+
+}  // namespace
+
+constinit const AttentionKernel kAttentionAvx2 =
+    Attention<Config>::kernel("attention.avx2", Level::Avx2);
+
+}  // namespace difflet::cpu

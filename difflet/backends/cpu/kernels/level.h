@@ -1,0 +1,19 @@
+// Instruction-set levels of the CPU kernels and the choice between them at run time.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+namespace difflet::cpu {
+
+// Ordered: a chip that has a level has all below it.
+enum class Level { Scalar, Avx2, Avx512, Avx512Bf16 };
+
+// The highest level that this chip and operating system support (CPUID and XCR0).
+Level detect_level() noexcept;
+
+// "scalar", "avx2", "avx512", "avx512bf16": the spelling of --cpu-level.
+std::string_view level_name(Level level) noexcept;
+std::optional<Level> parse_level(std::string_view name) noexcept;
+
+}  // namespace difflet::cpu

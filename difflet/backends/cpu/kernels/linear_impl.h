@@ -1,0 +1,294 @@
+// The linear kernel, written once over the Vec and Dot of the including unit.
+//
+// Weights are packed in the order in which they are used:
+//   [block of panels][chunk of K][panel][step][column of the panel]
+// so that "what comes next" is always the following memory. One task is a block of rows times a
+// group of panel blocks: it packs its rows of x once (chunk by chunk, L2-sized), then walks its
+// weights once. K is always added up in the same order, whatever the split.
+// Private to the kernel units; include after pack.h.
+#pragma once
+
+#include "difflet/backends/cpu/kernels/linear.h"
+
+namespace difflet::cpu {
+namespace {  // NOLINT(google-build-namespaces): each unit must own its copy
+
+// y = residual + mul * act(c + bias) for a tile of rows.
+struct Epilogue {
+  const LinearArgs& args;
+  const float* c;
+  std::int64_t ldc;
+  std::int64_t row, rows;  // of y
+  std::int64_t col, cols;
+};
+
+// Starts the loads of what the epilogue reads and writes in far memory, a tile's time ahead.
+inline void fetch_operands(const Epilogue& e) {
+  const LinearArgs& a = e.args;
+  const auto fetch = [&](const void* data, Elem elem, std::int64_t stride) {
+    if (data == nullptr || stride == 0) return;
+    for (std::int64_t i = 0; i < e.rows; ++i) {
+      const char* p = element(data, elem, (e.row + i) * stride + e.col);
+      const char* end = element(data, elem, (e.row + i) * stride + e.col + e.cols);
+      for (; p < end; p += 64) __builtin_prefetch(p, 0, 3);
+    }
+  };
+  fetch(a.mul.data, a.mul.elem, a.mul.stride);
+  fetch(a.residual.data, a.residual.elem, a.residual.stride);
+  if (a.residual.data != a.y.data) fetch(a.y.data, a.y.elem, a.y.stride);
+}
+
+template <Act kAct>
+inline Vec::F finish(Vec::F v, const char* bias, const char* mul, const char* residual,
+                     const LinearArgs& a, std::int64_t count) {
+  const bool whole = count >= Vec::kLanes;
+  const auto load = [&](const char* p, Elem e) {
+    return whole ? load_as(p, e) : load_part(p, e, count);
+  };
+  if (bias != nullptr) v = Vec::add(v, load(bias, Elem::F32));
+  v = activate<kAct>(v);
+  if (mul != nullptr && residual != nullptr) {
+    return Vec::fma(v, load(mul, a.mul.elem), load(residual, a.residual.elem));
+  }
+  if (mul != nullptr) v = Vec::mul(v, load(mul, a.mul.elem));
+  if (residual != nullptr) v = Vec::add(v, load(residual, a.residual.elem));
+  return v;
+}
+
+template <Act kAct>
+void epilogue(const Epilogue& e) {
+  const LinearArgs& a = e.args;
+  for (std::int64_t i = 0; i < e.rows; ++i) {
+    const std::int64_t row = e.row + i;
+    for (std::int64_t j = 0; j < e.cols; j += Vec::kLanes) {
+      const std::int64_t col = e.col + j;
+      const auto at = [&](const ConstRows& r) {
+        return r.data == nullptr ? nullptr : element(r.data, r.elem, row * r.stride + col);
+      };
+      const char* bias = a.bias == nullptr ? nullptr : element(a.bias, Elem::F32, col);
+      const std::int64_t count = e.cols - j;
+      const Vec::F v = finish<kAct>(Vec::load(e.c + i * e.ldc + j), bias, at(a.mul),
+                                    at(a.residual), a, count);
+      char* y = element(a.y.data, a.y.elem, row * a.y.stride + col);
+      if (count >= Vec::kLanes) {
+        store_as(y, a.y.elem, v);
+      } else {
+        store_part(y, a.y.elem, count, v);
+      }
+    }
+  }
+}
+
+inline void run_epilogue(const Epilogue& e) {
+  switch (e.args.act) {
+    case Act::None: return epilogue<Act::None>(e);
+    case Act::GeluTanh: return epilogue<Act::GeluTanh>(e);
+    case Act::GeluErf: return epilogue<Act::GeluErf>(e);
+    case Act::QuickGelu: return epilogue<Act::QuickGelu>(e);
+    case Act::Silu: return epilogue<Act::Silu>(e);
+    case Act::Relu: return epilogue<Act::Relu>(e);
+  }
+}
+
+// Config: Dot; kWeight, the storage of the weights; kRows x kVecs, the register tile; kBlockRows,
+// rows of x a task; kChunk, packed steps between two visits of an accumulator tile; kBlockPanels,
+// panels that share a chunk of x while it is in L2.
+template <class Config>
+struct Linear {
+  using Dot = typename Config::Dot;
+  static constexpr bool kStoredPairs = Config::kWeight == Elem::Bf16;
+  static constexpr bool kWiden = kStoredPairs && !Dot::kPairs;  // bf16 weights, f32 arithmetic
+  static constexpr std::int64_t kStepElems = word_elems<kStoredPairs>();
+  static constexpr std::int64_t kStepsPerStored = kWiden ? 2 : 1;
+  static constexpr std::int64_t kCols = Config::kVecs * Vec::kLanes;
+  static constexpr std::int64_t kBlockCols = kCols * Config::kBlockPanels;
+  static constexpr std::int64_t kAlign = 16;  // words in 64 bytes
+
+  struct Layout {
+    std::int64_t steps;   // stored steps of K
+    std::int64_t chunk;   // stored steps a chunk
+    std::int64_t panels;
+
+    std::int64_t chunk_steps(std::int64_t first) const { return smaller(chunk, steps - first); }
+    std::int64_t blocks() const { return ceil_div(panels, Config::kBlockPanels); }
+    std::int64_t block_panels(std::int64_t block) const {
+      return smaller(Config::kBlockPanels, panels - block * Config::kBlockPanels);
+    }
+    std::int64_t offset(std::int64_t block, std::int64_t first_step, std::int64_t panel) const {
+      return kCols * (block * Config::kBlockPanels * steps + first_step * block_panels(block) +
+                      panel * chunk_steps(first_step));
+    }
+    std::int64_t words() const { return kCols * panels * steps; }
+  };
+  static Layout layout(std::int64_t n, std::int64_t k) {
+    const std::int64_t steps = ceil_div(k, kStepElems);
+    const std::int64_t chunk = ceil_div(steps, ceil_div(steps, Config::kChunk));
+    return {steps, round_up(chunk, Vec::kLanes), ceil_div(n, kCols)};
+  }
+
+  // How a product is split: row blocks x groups of panel blocks.
+  struct Split {
+    std::int64_t row_blocks, rows;
+  };
+  static Split split(std::int64_t m) {
+    const std::int64_t blocks = ceil_div(m, Config::kBlockRows);
+    return {blocks, round_up(ceil_div(m, blocks), Config::kRows)};
+  }
+
+  // Scratch of a task: x [chunk][rows][lda], accumulators [rows][kBlockCols], a widened panel.
+  struct Scratch {
+    std::int64_t lda, rows, chunks, chunk_steps;
+
+    explicit Scratch(const LinearArgs& a) {
+      const Layout l = layout(a.n, a.k);
+      chunk_steps = l.chunk * kStepsPerStored;
+      lda = round_up(chunk_steps, kAlign) + kAlign;  // odd in cache lines: spreads over the sets
+      rows = split(a.m).rows;
+      chunks = ceil_div(l.steps, l.chunk);
+    }
+    std::int64_t acc_at() const { return chunks * rows * lda; }
+    std::int64_t panel_at() const { return acc_at() + rows * kBlockCols; }
+    std::int64_t words() const { return panel_at() + (kWiden ? chunk_steps * kCols : 0); }
+  };
+
+  static const char* refuse(const LinearDesc& d) noexcept {
+    if (d.w != Config::kWeight) return "the kernel is for weights of another type";
+    if (Dot::kPairs && d.x != Elem::Bf16) return "the kernel multiplies bf16 by bf16 only";
+    return nullptr;
+  }
+
+  static std::size_t packed_bytes(const LinearDesc& d) noexcept {
+    return static_cast<std::size_t>(layout(d.n, d.k).words()) * sizeof(Word);
+  }
+
+  static bool pack(const LinearDesc& d, const void* w, Elem src, std::int64_t n0, std::int64_t n1,
+                   void* packed) noexcept {
+    const Layout l = layout(d.n, d.k);
+    Vec::W bad = Vec::zero_words();
+    for (std::int64_t block = n0 / kBlockCols; block < ceil_div(n1, kBlockCols); ++block) {
+      for (std::int64_t s = 0; s < l.steps; s += l.chunk) {
+        for (std::int64_t p = 0; p < l.block_panels(block); ++p) {
+          const std::int64_t n = block * kBlockCols + p * kCols;
+          const std::int64_t k = s * kStepElems;
+          const Vec::W b = pack_panel<kStoredPairs, Config::kVecs>(
+              element(w, src, n * d.k + k), src, d.k, smaller(kCols, d.n - n), d.k - k,
+              static_cast<Word*>(packed) + l.offset(block, s, p), l.chunk_steps(s));
+          bad = Vec::words_or(bad, b);
+        }
+      }
+    }
+    return !Vec::any(bad);
+  }
+
+  // One group of all weights unless that gives too few tasks: narrow groups repeat the packing of x.
+  static std::int64_t tasks(const LinearArgs& a, int threads) noexcept {
+    constexpr std::int64_t kTasksPerThread = 8;
+    constexpr std::int64_t kMinCols = 256;
+    const Layout l = layout(a.n, a.k);
+    const std::int64_t row_blocks = split(a.m).row_blocks;
+    std::int64_t groups = 1;
+    if (threads > 1) groups = larger(groups, ceil_div(kTasksPerThread * threads, row_blocks));
+    const bool narrow = a.m > 2 * Config::kRows;
+    const std::int64_t most = narrow ? larger(1, a.n / kMinCols) : l.blocks();
+    return row_blocks * smaller(groups, smaller(most, l.blocks()));
+  }
+
+  static std::size_t scratch_bytes(const LinearArgs& a, int /*threads*/) noexcept {
+    return static_cast<std::size_t>(Scratch(a).words()) * sizeof(Word);
+  }
+
+  static void pack_x(const LinearArgs& a, const Scratch& s, std::int64_t row, std::int64_t rows,
+                     Word* to) {
+    const std::int64_t chunk_elems = s.chunk_steps * word_elems<Dot::kPairs>();
+    for (std::int64_t r = 0; r < rows; ++r) {
+      for (std::int64_t chunk = 0; chunk < s.chunks; ++chunk) {
+        const std::int64_t k = chunk * chunk_elems;
+        pack_row<Dot::kPairs>(element(a.x.data, a.x.elem, (row + r) * a.x.stride + k), a.x.elem,
+                              smaller(chunk_elems, a.k - k), to + (chunk * s.rows + r) * s.lda);
+      }
+    }
+  }
+
+  static void widen(const Word* from, std::int64_t stored_steps, Word* to) {
+    for (std::int64_t i = 0; i < stored_steps; ++i, from += kCols, to += 2 * kCols) {
+#pragma GCC unroll 8
+      for (std::int64_t c = 0; c < kCols; c += Vec::kLanes) {
+        const Vec::W pair = Vec::load_words(from + c);
+        Vec::store(floats(to + c), Vec::low_bf16(pair));
+        Vec::store(floats(to + kCols + c), Vec::high_bf16(pair));
+      }
+    }
+  }
+
+  // Spreads the fetching of the next panel chunk (as large as this one) over the tiles of this one.
+  static void fetch_ahead(TileArgs* t, const Word* next, std::int64_t stored_steps,
+                          std::int64_t tiles, std::int64_t* tile_bytes) {
+    const std::int64_t lines = ceil_div(stored_steps * kCols, kAlign);
+    const std::int64_t tile_lines = ceil_div(lines, tiles);
+    t->ahead = reinterpret_cast<const char*>(next);
+    t->ahead_every = tiles < 4 ? 0 : larger(1, t->steps / tile_lines);
+    *tile_bytes = tiles < 4 ? 0 : tile_lines * 64;
+  }
+
+  static void run(const LinearArgs& a, std::int64_t task, std::int64_t tasks,
+                  void* scratch) noexcept {
+    const Layout l = layout(a.n, a.k);
+    const Split cut = split(a.m);
+    const Scratch s(a);
+    Word* const x = static_cast<Word*>(scratch);
+    const std::int64_t groups = tasks / cut.row_blocks;
+    const std::int64_t group = task / cut.row_blocks;
+    const std::int64_t row = task % cut.row_blocks * cut.rows;
+    const std::int64_t rows = smaller(cut.rows, a.m - row);
+    if (rows <= 0) return;
+    pack_x(a, s, row, rows, x);
+    for (std::int64_t block = l.blocks() * group / groups;
+         block < l.blocks() * (group + 1) / groups; ++block) {
+      for (std::int64_t step = 0; step < l.steps; step += l.chunk) {
+        for (std::int64_t p = 0; p < l.block_panels(block); ++p) {
+          run_panel(a, l, s, {block, step, p}, row, rows, x);
+        }
+      }
+    }
+  }
+
+  struct At {
+    std::int64_t block, step, panel;
+  };
+  static void run_panel(const LinearArgs& a, const Layout& l, const Scratch& s, const At& at,
+                        std::int64_t row, std::int64_t rows, Word* x) {
+    const std::int64_t stored = l.chunk_steps(at.step);
+    const bool last = at.step + stored >= l.steps;
+    const std::int64_t col = at.block * kBlockCols + at.panel * kCols;
+    TileArgs t;
+    t.b = static_cast<const Word*>(a.packed) + l.offset(at.block, at.step, at.panel);
+    t.steps = stored * kStepsPerStored;
+    t.lda = s.lda;
+    t.ldc = kBlockCols;
+    t.accumulate = at.step > 0;
+    std::int64_t tile_bytes = 0;
+    fetch_ahead(&t, t.b + stored * kCols, stored, ceil_div(rows, Config::kRows), &tile_bytes);
+    if constexpr (kWiden) {
+      widen(t.b, stored, x + s.panel_at());
+      t.b = x + s.panel_at();
+    }
+    const Word* chunk = x + at.step / l.chunk * s.rows * s.lda;
+    float* acc = floats(x + s.acc_at()) + at.panel * kCols;
+    for (std::int64_t r = 0; r < rows; r += Config::kRows, t.ahead += tile_bytes) {
+      const std::int64_t n = smaller(Config::kRows, rows - r);
+      t.a = chunk + r * s.lda;
+      t.c = acc + r * kBlockCols;
+      const Epilogue e{a, t.c, t.ldc, row + r, n, col, smaller(kCols, a.n - col)};
+      if (last) fetch_operands(e);
+      tile_rows<Dot, Config::kRows, Config::kVecs>(t, n);
+      if (last) run_epilogue(e);
+    }
+  }
+
+  static constexpr LinearKernel kernel(const char* name, Level level) {
+    return {name, level, refuse, packed_bytes, pack, kBlockCols, tasks, scratch_bytes, run};
+  }
+};
+
+}  // namespace
+}  // namespace difflet::cpu

@@ -1,0 +1,32 @@
+// Matrix products of the scalar level (SSE2), for chips without AVX2.
+#include "difflet/backends/cpu/kernels/vec_sse2.h"
+// The rest is written over the Vec above.
+#include "difflet/backends/cpu/kernels/vec_math.h"
+#include "difflet/backends/cpu/kernels/tile.h"
+#include "difflet/backends/cpu/kernels/pack.h"
+#include "difflet/backends/cpu/kernels/linear_impl.h"
+#include "difflet/backends/cpu/kernels/linear_tables.h"
+
+namespace difflet::cpu {
+namespace {
+
+struct F32Config {
+  using Dot = DotF32;
+  static constexpr Elem kWeight = Elem::F32;
+  static constexpr int kRows = 4, kVecs = 2;
+  static constexpr std::int64_t kBlockRows = 96, kChunk = 256, kBlockPanels = 8;
+};
+
+struct Bf16Config : F32Config {
+  static constexpr Elem kWeight = Elem::Bf16;
+  static constexpr std::int64_t kChunk = 128;  // pairs
+};
+
+}  // namespace
+
+constinit const LinearKernel kLinearScalarF32 =
+    Linear<F32Config>::kernel("linear.scalar.f32", Level::Scalar);
+constinit const LinearKernel kLinearScalarBf16 =
+    Linear<Bf16Config>::kernel("linear.scalar.bf16", Level::Scalar);
+
+}  // namespace difflet::cpu

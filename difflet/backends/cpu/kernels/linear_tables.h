@@ -1,0 +1,13 @@
+// The linear kernels of each level; linear_kernels() lists them.
+#pragma once
+
+#include "difflet/backends/cpu/kernels/linear.h"
+
+namespace difflet::cpu {
+
+extern const LinearKernel kLinearScalarF32, kLinearScalarBf16;
+extern const LinearKernel kLinearAvx2F32, kLinearAvx2Bf16;
+extern const LinearKernel kLinearAvx512F32, kLinearAvx512Bf16Storage;
+extern const LinearKernel kLinearAvx512Bf16;
+
+}  // namespace difflet::cpu
