@@ -70,9 +70,12 @@ memory::dims weight_dims(const ConvDesc& d) {
   return {d.groups, d.out_channels / d.groups, d.in_channels / d.groups, d.kernel_h, d.kernel_w};
 }
 
+// Fastest first.
+enum class Algorithm { Winograd, DirectBf16, Direct };
+
 class DnnlConv final : public ConvKernel {
  public:
-  DnnlConv(const ConvDesc& desc, Level level, int threads, bool winograd);
+  DnnlConv(const ConvDesc& desc, Level level, int threads, Algorithm algorithm);
 
   std::string_view name() const noexcept override { return name_; }
   std::size_t packed_bytes() const noexcept override { return aligned(weights_.get_size()); }
@@ -112,10 +115,10 @@ class DnnlConv final : public ConvKernel {
   std::string name_;
 };
 
-DnnlConv::DnnlConv(const ConvDesc& desc, Level level, int threads, bool winograd)
+DnnlConv::DnnlConv(const ConvDesc& desc, Level level, int threads, Algorithm algorithm)
     : desc_(desc),
-      winograd_(winograd),
-      native_bf16_(desc.elem == Elem::Bf16 && level >= Level::Avx512Bf16 && !winograd),
+      winograd_(algorithm == Algorithm::Winograd),
+      native_bf16_(algorithm == Algorithm::DirectBf16),
       rowwise_(&rowwise_kernels(level)),
       bands_(cut_bands(desc, threads)),
       zero_bias_(static_cast<std::size_t>(desc.out_channels), 0.0F) {
@@ -278,19 +281,24 @@ void limit_isa(Level level) {
 std::shared_ptr<ConvKernel> ConvKernel::create(const ConvDesc& desc, Level level, int threads) {
   limit_isa(level);
   omp_set_num_threads(1);
+  std::vector<Algorithm> candidates;
   if (winograd_fits(desc, level)) {
+    candidates.push_back(Algorithm::Winograd);
+  }
+  if (desc.elem == Elem::Bf16 && level >= Level::Avx512Bf16) {
+    candidates.push_back(Algorithm::DirectBf16);
+  }
+  candidates.push_back(Algorithm::Direct);
+  std::string reason;
+  for (const Algorithm algorithm : candidates) {
     try {
-      return std::make_shared<DnnlConv>(desc, level, threads, true);
-    } catch (const dnnl::error&) {
-      // This build of oneDNN has no Winograd for the shape: direct is the next in the list.
+      return std::make_shared<DnnlConv>(desc, level, threads, algorithm);
+    } catch (const dnnl::error& e) {
+      reason = e.what();  // not in this build of oneDNN, or beyond its instruction-set limit
     }
   }
-  try {
-    return std::make_shared<DnnlConv>(desc, level, threads, false);
-  } catch (const dnnl::error& e) {
-    fail(ErrorCode::Unsupported, "conv2d: oneDNN has no kernel for {}x{}x{} -> {}, {}x{}: {}", desc.height,
-         desc.width, desc.in_channels, desc.out_channels, desc.kernel_h, desc.kernel_w, e.what());
-  }
+  fail(ErrorCode::Unsupported, "conv2d: oneDNN has no kernel for {}x{}x{} -> {}, {}x{}: {}", desc.height,
+       desc.width, desc.in_channels, desc.out_channels, desc.kernel_h, desc.kernel_w, reason);
 }
 
 }  // namespace difflet::cpu
