@@ -1,0 +1,203 @@
+// A FLUX-width stack (3072 wide, 24 heads; 2 double and 4 single blocks unless told otherwise) through
+// the cpu backend, beside the machine's own ceiling of the same level, measured in the same run.
+//
+//   flux_stack [--tokens N] [--text N] [--level NAME] [--dtype bf16|f32] [--threads N] [--repeat N]
+//              [--double N] [--single N] [--profile]
+//
+// Prints one JSON line: the median rate by CPU time and by wall time, its share of the ceiling, peak
+// memory against weights + arena.
+#include <sys/resource.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "bench/ceiling.h"
+#include "difflet/backends/cpu/backend.h"
+#include "difflet/backends/cpu/kernels/level.h"
+#include "difflet/base/context.h"
+#include "difflet/base/error.h"
+#include "difflet/base/json.h"
+#include "difflet/models/flux/transformer.h"
+
+namespace {
+
+using namespace difflet;  // NOLINT(google-build-using-namespace): a program, not a header
+
+struct Options {
+  std::int64_t tokens = 1024, text = 512, threads = 1, repeat = 5, doubles = 2, singles = 4;
+  std::string level, dtype = "bf16";
+  bool profile = false;
+};
+
+Options parse(int argc, char** argv) {
+  Options o;
+  for (int i = 1; i < argc; ++i) {
+    const std::string key = argv[i];
+    if (key == "--profile") {
+      o.profile = true;
+      continue;
+    }
+    check(i + 1 < argc, ErrorCode::InvalidArgument, "{} needs a value", key);
+    const std::string value = argv[++i];
+    const auto number = [&] { return std::strtoll(value.c_str(), nullptr, 10); };
+    if (key == "--tokens") o.tokens = number();
+    else if (key == "--text") o.text = number();
+    else if (key == "--threads") o.threads = number();
+    else if (key == "--repeat") o.repeat = number();
+    else if (key == "--double") o.doubles = number();
+    else if (key == "--single") o.singles = number();
+    else if (key == "--level") o.level = value;
+    else if (key == "--dtype") o.dtype = value;
+    else fail(ErrorCode::InvalidArgument, "unknown option {}", key);
+  }
+  return o;
+}
+
+// Random weights of a healthy size; the same for every run.
+class RandomWeights final : public runtime::WeightSource {
+ public:
+  HostTensor whole(const graph::ParamDecl& param) const override {
+    HostTensor t(param.dtype, param.shape);
+    const bool norm = param.shape.rank() == 1 && param.name.ends_with("weight");
+    const double fan_in = param.shape.rank() == 2 ? static_cast<double>(param.shape[1]) : 1e4;
+    const double scale = 1.7 / std::sqrt(fan_in);
+    std::uint64_t state = 0x9e3779b97f4a7c15U ^ std::hash<std::string>()(param.name);
+    const auto next = [&] {
+      state ^= state << 13U;
+      state ^= state >> 7U;
+      state ^= state << 17U;
+      const double u = static_cast<double>(state >> 11U) * 0x1p-53;
+      return static_cast<float>(norm ? 1.0 + 0.2 * (u - 0.5) : scale * (2 * u - 1));
+    };
+    if (param.dtype == DType::F32) {
+      for (float& v : t.mutable_as<float>()) v = next();
+    } else {
+      for (std::uint16_t& v : t.mutable_as<std::uint16_t>()) v = f32_to_bf16(next());
+    }
+    return t;
+  }
+};
+
+HostTensor random_input(const graph::Input& input, unsigned seed) {
+  HostTensor t(DType::F32, input.shape);
+  std::uint32_t state = seed * 2654435761U + 1;
+  for (float& v : t.mutable_as<float>()) {
+    state = state * 1664525U + 1013904223U;
+    v = static_cast<float>(state >> 8U) / 8388608.0F - 1.0F;
+  }
+  return t.to(input.dtype);
+}
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double peak_rss() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) * 1024;
+}
+
+bench::Arithmetic arithmetic(cpu::Level level, const std::string& dtype) {
+  switch (level) {
+    case cpu::Level::Scalar: return bench::Arithmetic::F32Xmm;
+    case cpu::Level::Avx2: return bench::Arithmetic::F32Ymm;
+    case cpu::Level::Avx512: return bench::Arithmetic::F32Zmm;
+    case cpu::Level::Avx512Bf16:
+      return dtype == "bf16" ? bench::Arithmetic::Bf16Zmm : bench::Arithmetic::F32Zmm;
+  }
+  return bench::Arithmetic::F32Xmm;
+}
+
+// Products of the blocks and attention, two operations a multiply-add; embedders and norms left out.
+double block_flops(const Options& o, const flux::Config& c) {
+  const double d = static_cast<double>(c.width());
+  const double s = static_cast<double>(o.tokens + o.text);
+  const auto blocks = static_cast<double>(o.doubles + o.singles);
+  return blocks * (24 * d * d * s + 4 * s * s * d);
+}
+
+double median(std::vector<double> v) {
+  std::sort(v.begin(), v.end());
+  return v[v.size() / 2];
+}
+
+int run(const Options& o) {
+  flux::Config config;
+  config.num_layers = o.doubles;
+  config.num_single_layers = o.singles;
+  const DType dtype = o.dtype == "f32" ? DType::F32 : DType::BF16;
+  const models::ShapeMap shapes{{"hidden_states", Shape{1, o.tokens, config.in_channels}},
+                                {"encoder_hidden_states", Shape{1, o.text, config.joint_attention_dim}},
+                                {"pooled_projections", Shape{1, config.pooled_projection_dim}},
+                                {"timestep", Shape{1}},
+                                {"img_ids", Shape{o.tokens, 3}},
+                                {"txt_ids", Shape{o.text, 3}}};
+  const graph::Graph g = flux::Transformer(config).trace(shapes, dtype, {});
+  Log log(LogLevel::Warning);
+  ThreadPool threads(static_cast<int>(o.threads));
+  Context context{log, threads};
+  const double load_start = now();
+  const auto executable =
+      cpu::CpuBackend().load(g, RandomWeights(), context, {.cpu_level = o.level});
+  const double load_s = now() - load_start;
+  std::vector<HostTensor> inputs;
+  unsigned seed = 0;
+  for (const graph::NodeId id : g.inputs()) {
+    inputs.push_back(random_input(std::get<graph::Input>(g.node(id).op), ++seed));
+  }
+  const cpu::Level level = o.level.empty() ? cpu::detect_level() : *cpu::parse_level(o.level);
+  std::vector<double> cpu_s, wall_s, ceiling;
+  executable->run(inputs);
+  for (std::int64_t i = 0; i < o.repeat; ++i) {
+    ceiling.push_back(bench::ceiling_gflops(arithmetic(level, o.dtype), static_cast<int>(o.threads)));
+    const double c0 = bench::process_cpu_seconds();
+    const double w0 = now();
+    executable->run(inputs);
+    wall_s.push_back(now() - w0);
+    cpu_s.push_back(bench::process_cpu_seconds() - c0);
+  }
+  const double gflop = block_flops(o, config) / 1e9;
+  const double per_thread = gflop / median(cpu_s);
+  const runtime::MemoryReport memory = executable->memory();
+  Json line;
+  line["tokens"] = o.tokens;
+  line["text"] = o.text;
+  line["dtype"] = o.dtype;
+  line["level"] = std::string(cpu::level_name(level));
+  line["threads"] = o.threads;
+  line["load_s"] = load_s;
+  line["gflop"] = gflop;
+  line["cpu_s"] = median(cpu_s);
+  line["wall_s"] = median(wall_s);
+  line["gflops_per_thread"] = per_thread;
+  line["ceiling_per_thread"] = median(ceiling);
+  line["share"] = per_thread / median(ceiling);
+  line["weight_bytes"] = memory.weight_bytes;
+  line["arena_bytes"] = memory.arena_bytes;
+  line["scratch_bytes"] = memory.scratch_bytes;
+  line["peak_rss_bytes"] = peak_rss();
+  line["over_plan_mb"] =
+      (peak_rss() - static_cast<double>(memory.weight_bytes + memory.arena_bytes)) / (1 << 20);
+  fmt::print("{}\n", line.dump());
+  if (o.profile) {
+    for (const std::string& text : executable->profile()) {
+      fmt::print("{}\n", text);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(parse(argc, argv));
+  } catch (const difflet::Error& e) {
+    fmt::print(stderr, "flux_stack: {}\n", e.message());
+    return difflet::exit_status(e.code());
+  }
+}

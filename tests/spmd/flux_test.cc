@@ -1,0 +1,50 @@
+// The FLUX transformer over tensor-parallel ranks equals the same weights on one rank.
+#include <gtest/gtest.h>
+
+#include "difflet/backends/reference/reference.h"
+#include "difflet/base/json.h"
+#include "difflet/compile/component.h"
+#include "difflet/io/safetensors.h"
+#include "difflet/models/flux/transformer.h"
+#include "difflet/tensor/compare.h"
+
+namespace difflet {
+namespace {
+
+constexpr double kTolerance = 2e-5;  // relative: f32 sums in another order
+
+class FluxTensorParallel : public testing::TestWithParam<const char*> {};
+
+TEST_P(FluxTensorParallel, TwoRanksEqualOne) {
+  const auto folder =
+      std::filesystem::path(DIFFLET_SOURCE_DIR) / "tests/golden/data/flux_transformer" / GetParam();
+  Log log(LogLevel::Error);
+  const auto component = compile::ComponentFolder::open(folder, "", "", log);
+  ASSERT_EQ(component.as<flux::Transformer>().config().num_attention_heads % 2, 0);
+  const auto file = io::SafetensorsFile::open(folder / "inputs.safetensors");
+  models::ShapeMap shapes;
+  for (const auto& [name, entry] : file.entries()) {
+    shapes[name] = entry.shape;
+  }
+  const compile::CheckpointWeights weights(component.checkpoint());
+  std::vector<std::vector<HostTensor>> results;  // by mesh, the outputs of rank 0
+  for (const std::int64_t ranks : {1, 2}) {
+    const graph::Graph g = component.trace(shapes, DType::F32, spmd::Mesh(1, 1, 1, ranks));
+    std::vector<HostTensor> inputs;
+    for (const graph::NodeId id : g.inputs()) {
+      const auto& input = std::get<graph::Input>(g.node(id).op);
+      inputs.push_back(file.tensor(input.name).to(input.dtype));
+    }
+    const auto by_rank = reference::run_ranks(g, weights, inputs);
+    ASSERT_EQ(by_rank.size(), static_cast<std::size_t>(ranks));
+    EXPECT_EQ(compare(by_rank.back()[0], by_rank.front()[0]).max_abs, 0) << "ranks disagree";
+    results.push_back(by_rank.front());
+  }
+  const Difference d = compare(results[1][0], results[0][0]);
+  EXPECT_LE(d.relative, kTolerance) << d.str();
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, FluxTensorParallel, testing::Values("guidance", "tiny", "no_single_sharded"));
+
+}  // namespace
+}  // namespace difflet
