@@ -31,7 +31,7 @@ static_assert(std::is_trivially_copyable_v<Tensor>);
 struct Partial {
   Tensor addend;
   spmd::Axis mesh_axis = spmd::Axis::Tp;
-  Tensor bias;  // graph == nullptr: none
+  Tensor bias{};  // graph == nullptr: none
 };
 
 // ---- leaves ----

@@ -28,9 +28,7 @@ Mesh::Mesh(std::int64_t dp, std::int64_t cfg, std::int64_t cp, std::int64_t tp)
   }
 }
 
-std::int64_t Mesh::ranks() const noexcept {
-  return sizes_[0] * sizes_[1] * sizes_[2] * sizes_[3];
-}
+std::int64_t Mesh::ranks() const noexcept { return sizes_[0] * sizes_[1] * sizes_[2] * sizes_[3]; }
 
 std::int64_t Mesh::coordinate(std::int64_t rank, Axis axis) const noexcept {
   std::int64_t inner = 1;
