@@ -6,6 +6,7 @@
 #include <string>
 
 #include "difflet/base/context.h"
+#include "difflet/base/error.h"
 #include "difflet/io/checkpoint.h"
 #include "difflet/models/common/component.h"
 #include "difflet/runtime/backend.h"

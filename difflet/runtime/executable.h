@@ -24,6 +24,8 @@ struct MemoryReport {
   std::size_t weight_bytes = 0;   // packed parameters
   std::size_t arena_bytes = 0;    // planned activations
   std::size_t scratch_bytes = 0;  // kernels' working memory, all threads
+
+  std::size_t total() const noexcept { return weight_bytes + arena_bytes + scratch_bytes; }
 };
 
 class Executable {
@@ -35,6 +37,8 @@ class Executable {
   virtual MemoryReport memory() const = 0;
   // One line for each kernel or refusal: what runs each op and why (difflet inspect --why).
   virtual std::vector<std::string> explain() const { return {}; }
+  // Where the last run's time went: one line a kind of kernel, longest first; empty before a run.
+  virtual std::vector<std::string> profile() const { return {}; }
 };
 
 }  // namespace difflet::runtime

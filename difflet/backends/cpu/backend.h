@@ -9,6 +9,11 @@ namespace difflet::cpu {
 class CpuBackend : public runtime::Backend {
  public:
   std::string_view name() const noexcept override { return "cpu"; }
+  std::string describe(const runtime::LoadOptions& options) const override;
+  std::vector<std::string> explain(const graph::Graph& graph, Context& context,
+                                   const runtime::LoadOptions& options) const override;
+  runtime::MemoryReport plan(const graph::Graph& graph, Context& context,
+                             const runtime::LoadOptions& options) const override;
   std::unique_ptr<runtime::Executable> load(const graph::Graph& graph,
                                             const runtime::WeightSource& weights, Context& context,
                                             const runtime::LoadOptions& options) const override;

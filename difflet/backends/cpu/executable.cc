@@ -137,6 +137,20 @@ Level choose_level(const std::string& name) {
 
 }  // namespace
 
+std::string CpuBackend::describe(const runtime::LoadOptions& options) const {
+  return fmt::format("{}: {}", name(), level_name(choose_level(options.cpu_level)));
+}
+
+std::vector<std::string> CpuBackend::explain(const graph::Graph& graph, Context& context,
+                                             const runtime::LoadOptions& options) const {
+  return CpuExecutable(prepare(graph), choose_level(options.cpu_level), context.threads).explain();
+}
+
+runtime::MemoryReport CpuBackend::plan(const graph::Graph& graph, Context& context,
+                                       const runtime::LoadOptions& options) const {
+  return CpuExecutable(prepare(graph), choose_level(options.cpu_level), context.threads).memory();
+}
+
 std::unique_ptr<runtime::Executable> CpuBackend::load(const graph::Graph& graph,
                                                       const runtime::WeightSource& weights,
                                                       Context& context,

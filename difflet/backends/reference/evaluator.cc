@@ -1,5 +1,7 @@
 #include "difflet/backends/reference/evaluator.h"
 
+#include <algorithm>
+
 #include "difflet/backends/reference/kernels.h"
 #include "difflet/base/error.h"
 #include "difflet/graph/passes/passes.h"
@@ -131,6 +133,32 @@ ValuePtr evaluate_node(const RankProgram& program, Communicator& communicator, c
 
 std::shared_ptr<const g::Graph> prepare(const g::Graph& graph) {
   return std::make_shared<const g::Graph>(g::passes::expand_composites(graph, PrimitivesOnly{}));
+}
+
+runtime::MemoryReport planned_memory(const g::Graph& graph) {
+  const auto nodes = graph.nodes();
+  const auto bytes = [&](std::size_t i) {
+    const g::Type& type = nodes[i].type;
+    return static_cast<std::size_t>(type.shape.elements()) *
+           (is_float(type.dtype) ? sizeof(float) : sizeof(std::int64_t));
+  };
+  runtime::MemoryReport report;
+  std::vector<std::uint32_t> uses = g::use_counts(graph);
+  std::size_t live = 0;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (std::holds_alternative<g::Param>(nodes[i].op)) {
+      report.weight_bytes += bytes(i);
+      continue;
+    }
+    live += bytes(i);
+    report.arena_bytes = std::max(report.arena_bytes, live);
+    for (const g::NodeId input : nodes[i].inputs) {
+      if (--uses[input] == 0 && !std::holds_alternative<g::Param>(nodes[input].op)) {
+        live -= bytes(input);
+      }
+    }
+  }
+  return report;
 }
 
 RankProgram load_rank(std::shared_ptr<const g::Graph> graph, const runtime::WeightSource& weights,

@@ -20,6 +20,8 @@ struct RankProgram {
 
 // Expands every composite of `graph`.
 std::shared_ptr<const graph::Graph> prepare(const graph::Graph& graph);
+// Bytes of parameters, and of what is computed and lives at the same time at most, as Values.
+runtime::MemoryReport planned_memory(const graph::Graph& prepared);
 // `graph` as prepare() made it.
 RankProgram load_rank(std::shared_ptr<const graph::Graph> graph,
                       const runtime::WeightSource& weights, std::int64_t rank);

@@ -46,6 +46,11 @@ class FirstError {
 
 }  // namespace
 
+runtime::MemoryReport ReferenceBackend::plan(const graph::Graph& graph, Context& /*context*/,
+                                             const runtime::LoadOptions& /*options*/) const {
+  return planned_memory(*prepare(graph));
+}
+
 std::unique_ptr<runtime::Executable> ReferenceBackend::load(
     const graph::Graph& graph, const runtime::WeightSource& weights, Context& /*context*/,
     const runtime::LoadOptions& options) const {

@@ -9,6 +9,8 @@ namespace difflet::reference {
 class ReferenceBackend final : public runtime::Backend {
  public:
   std::string_view name() const noexcept override { return "reference"; }
+  runtime::MemoryReport plan(const graph::Graph& graph, Context& context,
+                             const runtime::LoadOptions& options) const override;
   std::unique_ptr<runtime::Executable> load(const graph::Graph& graph,
                                             const runtime::WeightSource& weights, Context& context,
                                             const runtime::LoadOptions& options) const override;

@@ -1,0 +1,3 @@
+#include "difflet/cli/app.h"
+
+int main(int argc, char** argv) { return difflet::cli::run(argc, argv); }

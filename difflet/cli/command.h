@@ -1,0 +1,38 @@
+// What the commands have in common.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "difflet/base/context.h"
+#include "difflet/base/options.h"
+#include "difflet/runtime/backend.h"
+#include "difflet/tensor/dtype.h"
+
+namespace difflet::cli {
+
+void run_generate(const OptionValues& options);
+void run_inspect(const OptionValues& options);
+void run_eval(const OptionValues& options);
+void run_tokenize(const OptionValues& options);
+void run_reference(const OptionValues& options);
+
+// Writes to standard output at once. Throws Unavailable (a closed pipe) or ResourceExhausted (disk).
+void print(std::string_view text);
+
+LogLevel log_level(const OptionValues& options);
+DType dtype_option(const OptionValues& options);
+runtime::LoadOptions load_options(const OptionValues& options);
+
+// Bytes that this process may still take: what the machine has free, within its cgroup's limit.
+std::size_t available_memory();
+// Largest resident size of this process so far.
+std::size_t peak_memory();
+
+// Seconds of wall clock and of CPU time of all threads since the process clock began.
+struct Clock {
+  double wall_s = 0, cpu_s = 0;
+  static Clock now();
+};
+
+}  // namespace difflet::cli

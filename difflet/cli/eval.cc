@@ -1,0 +1,109 @@
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "difflet/backends/registry.h"
+#include "difflet/base/error.h"
+#include "difflet/base/json.h"
+#include "difflet/cli/command.h"
+#include "difflet/cli/interrupt.h"
+#include "difflet/cli/writable.h"
+#include "difflet/compile/component.h"
+#include "difflet/compile/program.h"
+#include "difflet/io/safetensors.h"
+#include "difflet/pipelines/model_index.h"
+
+namespace difflet::cli {
+namespace {
+
+struct Timing {
+  double load_s = 0;
+  std::vector<Clock> runs;  // duration of each
+};
+
+compile::NamedTensors read_inputs(const std::filesystem::path& path) {
+  const io::SafetensorsFile file = io::SafetensorsFile::open(path);
+  for (const auto& [name, reason] : file.unsupported()) {
+    fail(ErrorCode::Unsupported, "{}: input '{}': {}", path.string(), name, reason);
+  }
+  compile::NamedTensors inputs;
+  for (const auto& [name, entry] : file.entries()) {
+    inputs.emplace(name, file.tensor(name));
+  }
+  return inputs;
+}
+
+models::ShapeMap shapes_of(const compile::NamedTensors& tensors) {
+  models::ShapeMap shapes;
+  for (const auto& [name, tensor] : tensors) {
+    shapes.emplace(name, tensor.shape());
+  }
+  return shapes;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+// What the first run takes beyond the usual one is loading: pages touched, caches filled.
+double total_load(const Timing& timing) {
+  std::vector<double> walls;
+  for (const Clock& run : timing.runs) {
+    walls.push_back(run.wall_s);
+  }
+  return timing.load_s + std::max(0.0, walls.front() - median(walls));
+}
+
+Json as_json(const Timing& timing) {
+  Json runs = Json::array();
+  for (const Clock& run : timing.runs) {
+    runs.push_back({{"wall_s", run.wall_s}, {"cpu_s", run.cpu_s}});
+  }
+  return {{"load_s", total_load(timing)}, {"runs", runs}, {"peak_rss_bytes", peak_memory()}};
+}
+
+std::map<std::string, HostTensor> as_f32(const compile::NamedTensors& outputs) {
+  std::map<std::string, HostTensor> stored;
+  for (const auto& [name, tensor] : outputs) {
+    stored.emplace(name, is_float(tensor.dtype()) ? tensor.to(DType::F32) : tensor);
+  }
+  return stored;
+}
+
+}  // namespace
+
+void run_eval(const OptionValues& options) {
+  const Clock start = Clock::now();
+  Log log(log_level(options));
+  const runtime::Backend& backend = backends::find(options.text("backend"));
+  const std::filesystem::path output = options.text("output");
+  check_writable(output);
+  const auto place = pipelines::find_component(options.text("model"), options.text("component"));
+  const auto folder =
+      compile::ComponentFolder::open(place.folder, place.class_name, options.text("variant"), log);
+  const compile::NamedTensors inputs = read_inputs(options.text("inputs"));
+  const graph::Graph graph = folder.trace(shapes_of(inputs), dtype_option(options));
+
+  ThreadPool threads(static_cast<int>(options.integer("threads")));
+  Context context{.log = log, .threads = threads};
+  compile::Program program(graph, compile::CheckpointWeights(folder.checkpoint()), backend, context,
+                           load_options(options));
+  Timing timing{.load_s = Clock::now().wall_s - start.wall_s, .runs = {}};
+  compile::NamedTensors outputs;
+  for (std::int64_t i = 0; i < options.integer("repeat"); ++i) {
+    check_stop();
+    const Clock before = Clock::now();
+    outputs = program.run(inputs);
+    const Clock after = Clock::now();
+    timing.runs.push_back({after.wall_s - before.wall_s, after.cpu_s - before.cpu_s});
+  }
+  io::write_safetensors(output, as_f32(outputs));
+  if (options.flag("json")) {
+    print(as_json(timing).dump() + "\n");
+  }
+}
+
+}  // namespace difflet::cli

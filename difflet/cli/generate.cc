@@ -1,0 +1,194 @@
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "difflet/backends/registry.h"
+#include "difflet/base/error.h"
+#include "difflet/base/json.h"
+#include "difflet/base/units.h"
+#include "difflet/cli/command.h"
+#include "difflet/cli/interrupt.h"
+#include "difflet/cli/progress.h"
+#include "difflet/cli/version.h"
+#include "difflet/cli/writable.h"
+#include "difflet/io/image.h"
+#include "difflet/pipelines/flux_pipeline.h"
+
+namespace difflet::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using pipelines::GenerateRequest;
+
+GenerateRequest read_request(const OptionValues& options) {
+  return {.prompt = options.text("prompt"),
+          .negative_prompt = options.optional_text("negative-prompt"),
+          .width = options.optional_integer("width"),
+          .height = options.optional_integer("height"),
+          .n = options.integer("n"),
+          .steps = options.integer("steps"),
+          .guidance = options.number("guidance"),
+          .true_cfg_scale = options.number("true-cfg-scale"),
+          .seed = options.seed("seed"),
+          .max_sequence_length = options.integer("max-sequence-length")};
+}
+
+// x.png for one picture, x-0.png, x-1.png ... for more.
+fs::path output_path(const fs::path& output, std::int64_t index, std::int64_t n) {
+  if (n == 1) {
+    return output;
+  }
+  fs::path path = output;
+  path.replace_filename(
+      fmt::format("{}-{}{}", output.stem().string(), index, output.extension().string()));
+  return path;
+}
+
+void warn_ignored(const OptionValues& options, const GenerateRequest& request,
+                  const pipelines::FluxPipeline& pipeline, Log& log) {
+  if (request.negative_prompt && !request.uses_true_cfg()) {
+    log.warn("--negative-prompt counts only with a --true-cfg-scale above 1; it is ignored");
+  }
+  if (!request.negative_prompt && request.true_cfg_scale > 1) {
+    log.warn(
+        "--true-cfg-scale counts only with a --negative-prompt (it may be empty); it is ignored");
+  }
+  if (options.given("guidance") && !pipeline.uses_guidance()) {
+    log.warn("this model has no guidance input; --guidance is ignored");
+  }
+}
+
+// The name of the checkpoint's folder.
+std::string model_name(const fs::path& model) {
+  std::error_code error;
+  const fs::path whole = fs::canonical(model, error);
+  return (error ? model : whole).filename().string();
+}
+
+// What is embedded in picture `index`: enough to make it again.
+std::map<std::string, std::string> describe(const OptionValues& options,
+                                            const GenerateRequest& request,
+                                            const pipelines::FluxPipeline& pipeline,
+                                            std::int64_t index) {
+  std::map<std::string, std::string> text{
+      {"prompt", request.prompt},
+      {"seed", fmt::format("{}", request.seed)},
+      {"steps", fmt::format("{}", request.steps)},
+      {"size", fmt::format("{}x{}", *request.width, *request.height)},
+      {"max_sequence_length", fmt::format("{}", request.max_sequence_length)},
+      {"dtype", options.text("dtype")},
+      {"model", model_name(options.text("model"))},
+      {"software", fmt::format("difflet {}", kVersion)},
+  };
+  if (request.n > 1) {
+    text["picture"] = fmt::format("{} of {} drawn with this seed", index, request.n);
+  }
+  if (pipeline.uses_guidance()) {
+    text["guidance"] = fmt::format("{}", request.guidance);
+  }
+  if (request.uses_true_cfg()) {
+    text["negative_prompt"] = *request.negative_prompt;
+    text["true_cfg_scale"] = fmt::format("{}", request.true_cfg_scale);
+  }
+  return text;
+}
+
+// Removes what this call has written unless all of it is.
+class WrittenFiles {
+ public:
+  ~WrittenFiles() {
+    std::error_code ignored;
+    for (const fs::path& path : paths_) {
+      fs::remove(path, ignored);
+    }
+  }
+  void add(fs::path path) { paths_.push_back(std::move(path)); }
+  std::vector<fs::path> keep() { return std::exchange(paths_, {}); }
+
+ private:
+  std::vector<fs::path> paths_;
+};
+
+void print_start(const OptionValues& options, const GenerateRequest& request,
+                 const std::vector<pipelines::ComponentMemory>& memory, const std::string& backend,
+                 int threads) {
+  if (options.flag("json")) {
+    Json planned = Json::object();
+    for (const auto& component : memory) {
+      planned[component.name] = component.bytes;
+    }
+    print_event({{"event", "start"},
+                 {"version", kVersion},
+                 {"backend", backend},
+                 {"threads", threads},
+                 {"width", *request.width},
+                 {"height", *request.height},
+                 {"n", request.n},
+                 {"steps", request.steps},
+                 {"seed", request.seed},
+                 {"planned_bytes", planned}});
+  } else if (!options.flag("quiet")) {
+    fmt::print(stderr, "{}, {} thread{}\n", backend, threads, threads == 1 ? "" : "s");
+  }
+}
+
+void write_images(const OptionValues& options, const GenerateRequest& request,
+                  const pipelines::FluxPipeline& pipeline, const std::vector<io::Image>& images) {
+  const fs::path output = options.text("output");
+  WrittenFiles written;
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    check_stop();
+    const auto index = static_cast<std::int64_t>(i);
+    const fs::path path = output_path(output, index, request.n);
+    io::write_image(path, images[i], describe(options, request, pipeline, index));
+    written.add(path);
+  }
+  const std::vector<fs::path> paths = written.keep();
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    if (options.flag("json")) {
+      print_event(
+          {{"event", "output"}, {"path", paths[i].string()}, {"index", i}, {"seed", request.seed}});
+    } else {
+      print(paths[i].string() + "\n");
+    }
+  }
+}
+
+}  // namespace
+
+void run_generate(const OptionValues& options) {
+  const Clock start = Clock::now();
+  Log log(log_level(options));
+  const runtime::Backend& backend = backends::find(options.text("backend"));
+  const fs::path output = options.text("output");
+  (void)io::image_format(output);
+  check_writable(output_path(output, 0, options.integer("n")));
+
+  ThreadPool threads(static_cast<int>(options.integer("threads")));
+  Context context{.log = log, .threads = threads};
+  pipelines::FluxPipeline pipeline(options.text("model"),
+                                   {.dtype = dtype_option(options),
+                                    .variant = options.text("variant"),
+                                    .backend = &backend,
+                                    .load = load_options(options)},
+                                   context);
+  const GenerateRequest request = pipeline.resolved(read_request(options));
+  warn_ignored(options, request, pipeline, log);
+  const auto memory = pipeline.prepare(request);
+  print_start(options, request, memory, backend.describe(load_options(options)), threads.size());
+
+  const auto progress = make_progress(options);
+  const std::vector<io::Image> images = pipeline.generate(request, *progress);
+  write_images(options, request, pipeline, images);
+  if (options.flag("json")) {
+    const Clock end = Clock::now();
+    print_event({{"event", "done"},
+                 {"seconds", end.wall_s - start.wall_s},
+                 {"cpu_seconds", end.cpu_s},
+                 {"peak_rss_bytes", peak_memory()}});
+  }
+}
+
+}  // namespace difflet::cli

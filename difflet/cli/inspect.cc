@@ -1,0 +1,215 @@
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "difflet/backends/registry.h"
+#include "difflet/base/error.h"
+#include "difflet/base/units.h"
+#include "difflet/cli/command.h"
+#include "difflet/cli/progress.h"
+#include "difflet/compile/component.h"
+#include "difflet/pipelines/flux_pipeline.h"
+#include "difflet/pipelines/flux_shapes.h"
+#include "difflet/pipelines/model_index.h"
+
+namespace difflet::cli {
+namespace {
+
+using compile::ComponentFolder;
+using pipelines::ProgramSize;
+
+// What a checkpoint stores of one component.
+struct Stored {
+  std::int64_t parameters = 0;
+  std::map<std::string, std::size_t> bytes;  // by dtype
+};
+
+struct Row {
+  std::string name, class_name;
+  Stored stored;
+  runtime::MemoryReport planned;
+};
+
+Stored count(const ComponentFolder& folder) {
+  Stored stored;
+  for (const std::string& name : folder.checkpoint().names()) {
+    if (folder.model().ignores(name)) {
+      continue;
+    }
+    const io::TensorEntry& entry = folder.checkpoint().entry(name);
+    stored.parameters += entry.shape.elements();
+    stored.bytes[std::string(dtype_name(entry.dtype))] += entry.end - entry.begin;
+  }
+  return stored;
+}
+
+std::string text_of(const Stored& stored) {
+  std::vector<std::string> parts;
+  for (const auto& [dtype, bytes] : stored.bytes) {
+    parts.push_back(fmt::format("{} {}", dtype, readable_bytes(bytes)));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+Json as_json(const Row& row) {
+  Json bytes = Json::object();
+  for (const auto& [dtype, count] : row.stored.bytes) {
+    bytes[dtype] = count;
+  }
+  return {{"name", row.name},
+          {"class", row.class_name},
+          {"parameters", row.stored.parameters},
+          {"stored_bytes", bytes},
+          {"planned_bytes",
+           {{"weights", row.planned.weight_bytes},
+            {"activations", row.planned.arena_bytes},
+            {"scratch", row.planned.scratch_bytes}}}};
+}
+
+void print_row(const Row& row) {
+  print(fmt::format(
+      "{:<16} {:<24} {:>14} parameters, stored {}; planned: weights {}, activations {}, "
+      "scratch {}\n",
+      row.name, row.class_name, row.stored.parameters, text_of(row.stored),
+      readable_bytes(row.planned.weight_bytes), readable_bytes(row.planned.arena_bytes),
+      readable_bytes(row.planned.scratch_bytes)));
+}
+
+class Inspector {
+ public:
+  Inspector(const OptionValues& options, Context& context)
+      : options_(options), context_(context), backend_(backends::find(options.text("backend"))) {
+    load_.cpu_level = options.text("cpu-level");
+  }
+
+  Row inspect(const std::string& name, const ComponentFolder& folder,
+              const ProgramSize& size) const {
+    const graph::Graph graph = trace(folder, size);
+    return {.name = name,
+            .class_name = folder.class_name(),
+            .stored = count(folder),
+            .planned = backend_.plan(graph, context_, load_)};
+  }
+  graph::Graph trace(const ComponentFolder& folder, const ProgramSize& size) const {
+    return folder.trace(pipelines::flux_shapes(folder.model(), size), dtype_option(options_));
+  }
+  std::vector<std::string> why(const graph::Graph& graph) const {
+    return backend_.explain(graph, context_, load_);
+  }
+  ComponentFolder open(const pipelines::ComponentPlace& place) const {
+    return ComponentFolder::open(place.folder, place.class_name, options_.text("variant"),
+                                 context_.log);
+  }
+  pipelines::PipelineOptions pipeline_options() const {
+    return {.dtype = dtype_option(options_),
+            .variant = options_.text("variant"),
+            .backend = &backend_,
+            .load = load_};
+  }
+
+ private:
+  const OptionValues& options_;
+  Context& context_;
+  const runtime::Backend& backend_;
+  runtime::LoadOptions load_;
+};
+
+pipelines::GenerateRequest read_size(const OptionValues& options) {
+  return {.prompt = {},
+          .negative_prompt = {},
+          .width = options.optional_integer("width"),
+          .height = options.optional_integer("height"),
+          .n = options.integer("n"),
+          .steps = 1,
+          .max_sequence_length = options.integer("max-sequence-length")};
+}
+
+// Without the rest of a pipeline the size counts in FLUX.1's eight pixels a latent.
+ProgramSize lone_size(const OptionValues& options) {
+  constexpr std::int64_t kScale = 8;
+  constexpr std::int64_t kPixels = 1024;
+  return {.n = options.integer("n"),
+          .latent_height = options.optional_integer("height").value_or(kPixels) / kScale / 2 * 2,
+          .latent_width = options.optional_integer("width").value_or(kPixels) / kScale / 2 * 2,
+          .clip_tokens = 0,
+          .t5_tokens = options.integer("max-sequence-length")};
+}
+
+void inspect_component(const OptionValues& options, const Inspector& inspector,
+                       const ProgramSize& size) {
+  const std::string name = options.text("component");
+  const auto place = pipelines::find_component(options.text("model"), name);
+  const ComponentFolder folder = inspector.open(place);
+  if (options.flag("graph") || options.flag("why")) {
+    const graph::Graph graph = inspector.trace(folder, size);
+    print(options.flag("graph") ? graph::print(graph) : "");
+    for (const std::string& line :
+         options.flag("why") ? inspector.why(graph) : std::vector<std::string>{}) {
+      print(line + "\n");
+    }
+    return;
+  }
+  const Row row =
+      inspector.inspect(name.empty() ? place.folder.filename().string() : name, folder, size);
+  options.flag("json") ? print_event(as_json(row)) : print_row(row);
+}
+
+void inspect_pipeline(const OptionValues& options, const Inspector& inspector,
+                      const pipelines::FluxPipeline& pipeline,
+                      const pipelines::GenerateRequest& request, const ProgramSize& size) {
+  std::vector<Row> rows;
+  for (const pipelines::Resident* r : pipeline.components()) {
+    rows.push_back(inspector.inspect(r->name(), r->folder(), size));
+  }
+  std::size_t total = 0;
+  Json components = Json::array();
+  for (const Row& row : rows) {
+    total += row.planned.total();
+    components.push_back(as_json(row));
+  }
+  if (options.flag("json")) {
+    print_event({{"pipeline", pipeline.class_name()},
+                 {"width", *request.width},
+                 {"height", *request.height},
+                 {"n", request.n},
+                 {"dtype", options.text("dtype")},
+                 {"components", components},
+                 {"planned_bytes", total}});
+    return;
+  }
+  print(fmt::format("{}, planned for {} picture{} of {} x {} in {}\n", pipeline.class_name(),
+                    request.n, request.n == 1 ? "" : "s", *request.width, *request.height,
+                    options.text("dtype")));
+  for (const Row& row : rows) {
+    print_row(row);
+  }
+  print(fmt::format("all together {}\n", readable_bytes(total)));
+}
+
+}  // namespace
+
+void run_inspect(const OptionValues& options) {
+  Log log(log_level(options));
+  ThreadPool threads(static_cast<int>(options.integer("threads")));
+  Context context{.log = log, .threads = threads};
+  const Inspector inspector(options, context);
+  const std::filesystem::path model = options.text("model");
+  const bool one = options.given("component") || !pipelines::has_model_index(model);
+  check(one || !(options.flag("graph") || options.flag("why")), ErrorCode::InvalidArgument,
+        "--graph and --why show one component; name it with --component");
+  if (!pipelines::has_model_index(model)) {
+    inspect_component(options, inspector, lone_size(options));
+    return;
+  }
+  const pipelines::FluxPipeline pipeline(model, inspector.pipeline_options(), context);
+  const auto request = pipeline.resolved(read_size(options));
+  const ProgramSize size = pipeline.program_size(request);
+  if (one) {
+    inspect_component(options, inspector, size);
+  } else {
+    inspect_pipeline(options, inspector, pipeline, request, size);
+  }
+}
+
+}  // namespace difflet::cli

@@ -1,0 +1,107 @@
+#include "difflet/cli/parse.h"
+
+#include <memory>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "difflet/base/error.h"
+
+namespace difflet::cli {
+namespace {
+
+[[noreturn]] void refuse_command(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const CommandDecl& command : commands()) {
+    names.push_back(command.name);
+  }
+  const auto near = nearest_name(name, names);
+  fail(ErrorCode::InvalidArgument, "no command '{}'; {}", name,
+       near ? fmt::format("did you mean '{}'?", *near) : "see 'difflet --help'");
+}
+
+// What CLI11 left over: an unknown option or a word where none belongs.
+void refuse_extra(OptionValues& values, const std::string& argument) {
+  if (!argument.starts_with('-') || argument == "-") {
+    fail(ErrorCode::InvalidArgument, "{} does not take the argument '{}'; see 'difflet {} --help'",
+         values.command(), argument, values.command());
+  }
+  const std::size_t begin = argument.find_first_not_of('-');
+  const std::string bare = begin == std::string::npos ? "" : argument.substr(begin);
+  const std::string name = bare.substr(0, bare.find('='));
+  if (find_option(values.command(), name) != nullptr) {
+    fail(ErrorCode::InvalidArgument, "'{}': options have two dashes, --{}", argument, name);
+  }
+  values.set(name, "");
+}
+
+void declare_options(CLI::App& app, std::string_view command) {
+  for (const OptionDecl* option : options_of(command)) {
+    const std::string name = fmt::format("--{}", option->name);
+    if (option->type == OptionType::Flag) {
+      app.add_flag(name)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    } else {
+      // One value for each time that the option is given; OptionValues refuses the second.
+      app.add_option(name)->type_size(1)->expected(1)->multi_option_policy(
+          CLI::MultiOptionPolicy::TakeAll);
+    }
+  }
+}
+
+OptionValues values_of(const CLI::App& app, std::string_view command) {
+  OptionValues values(command);
+  if (const auto extras = app.remaining(); !extras.empty()) {
+    refuse_extra(values, extras.front());
+  }
+  for (const OptionDecl* option : options_of(command)) {
+    const std::vector<std::string>& given =
+        app.get_option(fmt::format("--{}", option->name))->results();
+    for (const std::string& value : given) {
+      if (option->type == OptionType::Flag) {
+        check(value == "true", ErrorCode::InvalidArgument, "--{} does not take a value",
+              option->name);
+      }
+      values.set(option->name, value);
+    }
+  }
+  values.check_complete();
+  return values;
+}
+
+Request parse_command(std::string_view command, int argc, const char* const* argv) {
+  CLI::App app;
+  app.allow_extras();
+  app.set_help_flag("-h,--help");
+  declare_options(app, command);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    return {.options = std::nullopt, .text = command_help(command)};
+  } catch (const CLI::ParseError& e) {
+    fail(ErrorCode::InvalidArgument, "{}: {}", command, e.what());
+  }
+  return {.options = values_of(app, command), .text = ""};
+}
+
+}  // namespace
+
+Request parse_arguments(int argc, const char* const* argv) {
+  if (argc < 2) {
+    fail(ErrorCode::InvalidArgument, "no command given; see 'difflet --help'");
+  }
+  const std::string_view first = argv[1];
+  if (first == "--help" || first == "-h" || first == "help") {
+    return {.options = std::nullopt, .text = general_help()};
+  }
+  if (first == "--version") {
+    return {.options = std::nullopt, .text = version_line()};
+  }
+  for (const CommandDecl& command : commands()) {
+    if (command.name == first) {
+      return parse_command(command.name, argc - 1, argv + 1);
+    }
+  }
+  refuse_command(first);
+}
+
+}  // namespace difflet::cli
