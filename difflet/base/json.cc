@@ -48,8 +48,7 @@ class CountingIterator {
 // Printable ASCII of at most kMaxQuoted bytes.
 std::string quotable(std::string_view text) {
   std::string out(text.substr(0, kMaxQuoted));
-  std::replace_if(
-      out.begin(), out.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  std::replace_if(out.begin(), out.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
   return text.size() > kMaxQuoted ? out + "..." : out;
 }
 

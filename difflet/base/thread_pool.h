@@ -11,8 +11,8 @@ namespace difflet {
 class TaskRef {
  public:
   template <typename F>
-  requires(!std::is_same_v<std::decay_t<F>, TaskRef>)
-      TaskRef(const F& f)  // NOLINT(google-explicit-constructor): call sites pass lambdas
+    requires(!std::is_same_v<std::decay_t<F>, TaskRef>)
+  TaskRef(const F& f)  // NOLINT(google-explicit-constructor): call sites pass lambdas
       : object_(&f), call_([](const void* o, std::int64_t task, int thread) {
           (*static_cast<const F*>(o))(task, thread);
         }) {}
