@@ -24,6 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxCall = 1U << 30U;  // bytes in one read or write call
 
+// Whose fault an errno is: the name given, a limit, or (all others) the system.
 ErrorCode code_of(int error) {
   switch (error) {
     case ENOENT:
@@ -89,7 +90,8 @@ std::size_t regular_size(const Descriptor& fd, const fs::path& path) {
   return static_cast<std::size_t>(info.st_size);
 }
 
-// The file a write to `path` ends up in: links are followed, so that a link is not replaced.
+// The file a write to `path` ends up in: links are followed, so that a link is not replaced. Devices
+// are refused: a rename by root would replace /dev/null.
 fs::path resolve_target(const fs::path& path) {
   check(!path.filename().empty(), ErrorCode::InvalidArgument, "'{}' names no file", path.string());
   struct stat info = {};
@@ -102,7 +104,8 @@ fs::path resolve_target(const fs::path& path) {
   return error ? path : real;
 }
 
-// A new file in `folder` that is removed again unless keep() is called.
+// A new file in `folder` that is removed again unless keep() is called. Not mkstemp: that ignores the
+// umask, and a picture should be as readable as any other file.
 class TemporaryFile {
  public:
   TemporaryFile(const fs::path& folder, const fs::path& target) : target_(target) {
@@ -129,6 +132,7 @@ class TemporaryFile {
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
 
+  // Appends all of `bytes`, however many calls that takes.
   void write(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
       const ssize_t n = ::write(fd_, bytes.data(), std::min(bytes.size(), kMaxCall));
@@ -246,8 +250,9 @@ void write_file_atomic(const fs::path& path, std::span<const std::byte> bytes) {
 void write_parts_atomic(const fs::path& path, std::span<const std::span<const std::byte>> parts) {
   const fs::path target = resolve_target(path);
   const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
-  check(fs::is_directory(folder), ErrorCode::NotFound, "cannot write '{}': there is no folder '{}'",
-        path.string(), folder.string());
+  std::error_code error;
+  check(fs::is_directory(folder, error), ErrorCode::NotFound,
+        "cannot write '{}': there is no folder '{}'", path.string(), folder.string());
   TemporaryFile file(folder, target);
   for (const std::span<const std::byte> part : parts) {
     file.write(part);

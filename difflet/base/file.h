@@ -9,7 +9,8 @@
 
 namespace difflet {
 
-// A read-only mapping of a regular file; the bytes live as long as any copy of the pointer.
+// A read-only mapping of a regular file; the bytes live as long as any copy of the pointer. The file may
+// be replaced or removed meanwhile, but not shortened: reading past its new end kills the process.
 class MappedFile {
  public:
   // Throws NotFound, InvalidArgument (a directory or device) or Unavailable, naming the path.

@@ -37,6 +37,7 @@ std::vector<Candidate> candidates(const std::string& variant) {
   };
 }
 
+// The first few names, and how many more there are.
 std::string listed(const std::vector<std::string>& names) {
   const std::size_t shown = std::min(names.size(), kMaxListed);
   std::string out =
@@ -68,9 +69,10 @@ std::string advice(const fs::path& folder, const std::string& variant) {
   std::set<std::string> variants;
   std::vector<std::string> pickles;
   std::error_code error;
-  for (const auto& item : fs::directory_iterator(folder, error)) {
-    const std::string name = item.path().filename().string();
-    const std::string extension = item.path().extension().string();
+  for (fs::directory_iterator item(folder, error); !error && item != fs::directory_iterator();
+       item.increment(error)) {
+    const std::string name = item->path().filename().string();
+    const std::string extension = item->path().extension().string();
     if (extension == ".bin" || extension == ".pt" || extension == ".pth" || extension == ".ckpt") {
       pickles.push_back(name);
     } else if (const auto v = variant_of(name); v && *v != variant) {
@@ -109,6 +111,7 @@ std::optional<Candidate> find_weights(const fs::path& folder, const std::string&
        fmt::join(looked, ", "), advice(folder, variant));
 }
 
+// Whether a name stays in its folder: an index comes from a download and could say "../x".
 bool is_plain_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." &&
          name.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;

@@ -38,6 +38,7 @@ constexpr std::array<FileDType, 20> kFileDTypes = {{
     {"U64", 64, std::nullopt},    {"C64", 64, std::nullopt},
 }};
 
+// For messages: the dtypes that have a type here.
 std::string supported_names() {
   std::string names;
   for (const FileDType& d : kFileDTypes) {
@@ -62,6 +63,8 @@ struct RawEntry {
   std::uint64_t begin = 0, end = 0;
 };
 
+// Reads the header of one file; the three maps are the result. Every refusal is DataLoss and names the
+// file.
 class HeaderParser {
  public:
   HeaderParser(std::span<const std::byte> bytes, std::string_view origin)
@@ -97,6 +100,8 @@ class HeaderParser {
     }
   }
 
+  // The JSON between the length and the data, checked against the limit before the file's size, so
+  // that a file of another kind is not called truncated.
   std::string_view header_text() const {
     expect(bytes_.size() >= kLengthBytes, "{} bytes are too few for a safetensors file",
            bytes_.size());
@@ -127,6 +132,7 @@ class HeaderParser {
     return *found;
   }
 
+  // A list of integers from 0 to 2^64 - 1; the library keeps these and no others as unsigned.
   std::vector<std::uint64_t> read_integers(const std::string& tensor, const Json& value,
                                            const char* key) const {
     const Json& list = member(tensor, value, key);
@@ -140,6 +146,7 @@ class HeaderParser {
     return out;
   }
 
+  // One entry, its offsets checked against the file but not yet against other entries.
   RawEntry read_raw(const std::string& name, const Json& value) const {
     expect(value.is_object(), "tensor '{}' is not described by an object", name);
     RawEntry e;
@@ -195,6 +202,7 @@ class HeaderParser {
     return zero ? 0 : n;
   }
 
+  // Checks the size against dtype and shape and files the entry under `entries` or `unsupported`.
   void accept(const RawEntry& e) {
     const auto* const known = std::ranges::find(kFileDTypes, e.dtype, &FileDType::name);
     if (known == kFileDTypes.end()) {
@@ -218,6 +226,7 @@ class HeaderParser {
     }
   }
 
+  // At most kMaxRank extents. A zero extent can hide others that no Shape holds.
   Shape to_shape(const RawEntry& e) const {
     std::vector<std::int64_t> dims;
     for (const std::uint64_t d : e.shape) {
