@@ -132,7 +132,9 @@ std::vector<AddedToken> FolderConfig::listed_tokens() const {
   for (const auto& [content, id] : added.items()) {
     AddedToken token;
     token.content = content;
-    const auto named = [&](std::string_view name) { return this->token(name, "") == content; };
+    const auto named = [&](std::string_view name) {
+      return this->token(name, "") == token.content;
+    };
     token.special = std::any_of(kNames.begin(), kNames.end(), named);
     token.normalized = !token.special;
     tokens.insert_or_assign(to_id(id, origin), token);

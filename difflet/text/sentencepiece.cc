@@ -3,7 +3,7 @@
 #include <sentencepiece_processor.h>
 
 #include <cstdint>
-#include <functional>
+#include <exception>
 
 #include "difflet/base/error.h"
 
@@ -100,6 +100,19 @@ Field find(std::string_view message, std::uint64_t number, Field absent, std::st
   return absent;
 }
 
+// Beside its status the library lets exceptions of its trie through (a piece without text).
+void load(std::string_view bytes, std::string_view file,
+          sentencepiece::SentencePieceProcessor* library) {
+  std::string reason;
+  try {
+    const auto status = library->LoadFromSerializedProto({bytes.data(), bytes.size()});
+    reason = status.ok() ? "" : status.ToString();
+  } catch (const std::exception& e) {
+    reason = e.what();
+  }
+  check(reason.empty(), ErrorCode::DataLoss, "{}: not a sentencepiece model: {}", file, reason);
+}
+
 }  // namespace
 
 SentencePieceModel read_sentencepiece(std::string_view bytes, std::string_view file) {
@@ -118,9 +131,10 @@ SentencePieceModel read_sentencepiece(std::string_view bytes, std::string_view f
     }
   }
   sentencepiece::SentencePieceProcessor library;
-  const auto status = library.LoadFromSerializedProto({bytes.data(), bytes.size()});
-  check(status.ok() && static_cast<std::size_t>(library.GetPieceSize()) == types.size(),
-        ErrorCode::DataLoss, "{}: not a sentencepiece model: {}", file, status.ToString());
+  load(bytes, file, &library);
+  check(static_cast<std::size_t>(library.GetPieceSize()) == types.size(), ErrorCode::DataLoss,
+        "{}: not a sentencepiece model: {} pieces are listed, {} were read", file, types.size(),
+        library.GetPieceSize());
   for (std::size_t i = 0; i < types.size(); ++i) {
     const int id = static_cast<int>(i);
     model.pieces.push_back({library.IdToPiece(id), static_cast<double>(library.GetScore(id))});

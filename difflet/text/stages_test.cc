@@ -165,8 +165,8 @@ TEST(Unigram, FallsBackToBytesAndNeedsAnUnknownToken) {
 std::vector<std::string> spans(const AddedTokens& added, std::string_view text) {
   std::vector<std::string> out;
   for (const Span& span : added.split_raw(text)) {
-    out.push_back((span.id ? "#" : "") +
-                  std::string(text.substr(span.begin, span.end - span.begin)));
+    std::string& part = out.emplace_back(span.id ? "#" : "");
+    part += text.substr(span.begin, span.end - span.begin);
   }
   return out;
 }
