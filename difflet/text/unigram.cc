@@ -154,7 +154,7 @@ void UnigramModel::tokenize(std::string_view piece, Ids* out) const {
   std::vector<std::string_view> tokens;  // from the end
   for (std::size_t end = piece.size(); end > 0;) {
     const std::int32_t id = best[end].id;
-    std::size_t begin = static_cast<std::size_t>(best[end].begin);
+    auto begin = static_cast<std::size_t>(best[end].begin);
     // Unknown characters side by side are one token.
     while (id == options_.unknown_id && begin > 0 && best[begin].id == id) {
       begin = static_cast<std::size_t>(best[begin].begin);
@@ -162,8 +162,9 @@ void UnigramModel::tokenize(std::string_view piece, Ids* out) const {
     tokens.push_back(piece.substr(begin, end - begin));
     end = begin;
   }
-  for (auto token = tokens.rbegin(); token != tokens.rend(); ++token) {
-    append_token(*token, out);
+  std::reverse(tokens.begin(), tokens.end());
+  for (const std::string_view token : tokens) {
+    append_token(token, out);
   }
 }
 

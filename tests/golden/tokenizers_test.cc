@@ -59,6 +59,7 @@ void expect_rows(const Tokenizer& tokenizer, const std::vector<Json>& expected,
           << name << " line " << i + 1 << ": " << texts()[i].dump() << testing::PrintToString(ids);
     }
   }
+  testing::Test::RecordProperty("differing_lines", std::to_string(expected.size() - equal));
   EXPECT_GE(equal, expected.size() - 10);
   EXPECT_GE(equal, 2000U);
 }
