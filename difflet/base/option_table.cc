@@ -15,7 +15,7 @@ constexpr std::array kCommands{
         "The output's extension chooses the format: .png, .jpg, .jpeg or .webp. With --n above 1 "
         "the files are x-0.png, x-1.png, ... Each path is printed on standard output when the "
         "file is complete; prompt, seed, steps and the other parameters are embedded as text. "
-        "With --json standard output carries one JSON object a line instead: events load, "
+        "With --json standard output carries one JSON object a line instead: events start, "
         "stage, step, output and done. One generator draws the noise of all pictures of a call, "
         "as diffusers does. Ctrl-C stops within one step and leaves no partial file."},
     CommandDecl{
