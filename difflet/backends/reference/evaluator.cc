@@ -163,7 +163,7 @@ runtime::MemoryReport planned_memory(const g::Graph& graph) {
 
 RankProgram load_rank(std::shared_ptr<const g::Graph> graph, const runtime::WeightSource& weights,
                       std::int64_t rank) {
-  RankProgram program{std::move(graph), rank, {}, {}, 0};
+  RankProgram program{std::move(graph), rank, {}, {}};
   const auto nodes = program.graph->nodes();
   program.fixed.resize(nodes.size());
   program.last_use.resize(nodes.size());
@@ -177,7 +177,6 @@ RankProgram load_rank(std::shared_ptr<const g::Graph> graph, const runtime::Weig
     } else if (const auto* param = std::get_if<g::Param>(&nodes[i].op)) {
       const g::ParamDecl& decl = program.graph->params()[static_cast<std::size_t>(param->index)];
       const HostTensor shard = runtime::load_param(decl, weights, program.graph->mesh(), rank);
-      program.weight_bytes += shard.bytes().size();
       program.fixed[i] = std::make_shared<const Value>(from_host(shard));
       weights.done(decl);
     }

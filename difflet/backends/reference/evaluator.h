@@ -15,7 +15,6 @@ struct RankProgram {
   std::int64_t rank = 0;
   std::vector<ValuePtr> fixed;  // by node; null for what is computed
   std::vector<graph::NodeId> last_use;
-  std::size_t weight_bytes = 0;
 };
 
 // Expands every composite of `graph`.

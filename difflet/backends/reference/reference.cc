@@ -11,17 +11,18 @@ namespace {
 
 class ReferenceExecutable final : public runtime::Executable {
  public:
-  explicit ReferenceExecutable(RankProgram program)
-      : program_(std::move(program)), communicator_(program_.graph->mesh()) {}
+  ReferenceExecutable(RankProgram program, const runtime::MemoryReport& memory)
+      : program_(std::move(program)), communicator_(program_.graph->mesh()), memory_(memory) {}
 
   std::vector<HostTensor> run(const std::vector<HostTensor>& inputs) override {
     return evaluate(program_, communicator_, inputs);
   }
-  runtime::MemoryReport memory() const override { return {.weight_bytes = program_.weight_bytes}; }
+  runtime::MemoryReport memory() const override { return memory_; }
 
  private:
   RankProgram program_;
   Communicator communicator_;
+  runtime::MemoryReport memory_;
 };
 
 // The first exception of a rank thread; later ones are its consequences.
@@ -58,7 +59,12 @@ std::unique_ptr<runtime::Executable> ReferenceBackend::load(
         "the reference backend has no instruction levels; leave out '{}'", options.cpu_level);
   check(graph.mesh().ranks() == 1, ErrorCode::Unsupported,
         "the reference backend loads programs of one rank; this one has {}", graph.mesh().ranks());
-  return std::make_unique<ReferenceExecutable>(load_rank(prepare(graph), weights, 0));
+  const auto prepared = prepare(graph);
+  const runtime::MemoryReport memory = planned_memory(*prepared);
+  check(options.memory_limit == 0 || memory.total() <= options.memory_limit,
+        ErrorCode::ResourceExhausted, "program '{}' takes {} bytes, more than the limit of {}",
+        graph.name(), memory.total(), options.memory_limit);
+  return std::make_unique<ReferenceExecutable>(load_rank(prepared, weights, 0), memory);
 }
 
 std::vector<std::vector<HostTensor>> run_ranks(const graph::Graph& graph,

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include "difflet/backends/reference/testing.h"
 #include "difflet/base/testing.h"
 
 namespace difflet::reference {
@@ -12,47 +13,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::FloatNear;
 using ::testing::Pointwise;
-
-class NoWeights final : public runtime::WeightSource {
- public:
-  HostTensor whole(const graph::ParamDecl& param) const override {
-    fail(ErrorCode::NotFound, "no weight '{}'", param.name);
-  }
-};
-
-class OneWeight final : public runtime::WeightSource {
- public:
-  explicit OneWeight(HostTensor tensor) : tensor_(std::move(tensor)) {}
-  HostTensor whole(const graph::ParamDecl&) const override { return tensor_; }
-
- private:
-  HostTensor tensor_;
-};
-
-HostTensor floats(const Shape& shape, std::vector<float> values) {
-  return HostTensor::from(shape, std::span<const float>(values));
-}
-HostTensor ints(const Shape& shape, std::vector<std::int32_t> values) {
-  return HostTensor::from(shape, std::span<const std::int32_t>(values));
-}
-
-// Runs the body, whose last value is %r, and returns the output as floats.
-std::vector<float> run(std::string_view body, const std::vector<HostTensor>& inputs,
-                       const runtime::WeightSource& weights = NoWeights{}) {
-  const std::string text =
-      fmt::format("graph \"t\" mesh(dp=1, cfg=1, cp=1, tp=1) {{\n{}\n}}", body);
-  return run_ranks(graph::parse(text), weights, inputs)[0][0].to_floats();
-}
-
-std::vector<std::vector<float>> run_all(std::string_view mesh, std::string_view body,
-                                        const std::vector<HostTensor>& inputs) {
-  const std::string text = fmt::format("graph \"t\" mesh({}) {{\n{}\n}}", mesh, body);
-  std::vector<std::vector<float>> results;
-  for (const auto& outputs : run_ranks(graph::parse(text), NoWeights{}, inputs)) {
-    results.push_back(outputs[0].to_floats());
-  }
-  return results;
-}
 
 TEST(Reference, MultipliesMatricesWithBroadcastBatch) {
   EXPECT_THAT(run(R"(%0 = input() {name="a", shape=[2, 1, 3]} : f32[2, 1, 3]
@@ -161,6 +121,28 @@ TEST(Reference, RefusesWeightsThatAreNotFinite) {
   const OneWeight weights(floats({2}, {1, INFINITY}));
   EXPECT_ERROR(run(R"(%0 = param "block.w" f32[2] : f32[2] return "y"=%0)", {}, weights),
                ErrorCode::DataLoss, "'block.w'");
+}
+
+TEST(Reference, KeepsToTheMemoryLimit) {
+  const graph::Graph g = graph::parse(R"(graph "t" mesh(dp=1, cfg=1, cp=1, tp=1) {
+    %0 = input() {name="x", shape=[4]} : f32[4]
+    %1 = unary(%0) : f32[4]
+    %2 = unary(%1) : f32[4]
+    return "y"=%2
+  })");
+  Log log(LogLevel::Off);
+  ThreadPool threads(1);
+  Context context{log, threads};
+  const ReferenceBackend backend;
+  const std::size_t planned = backend.plan(g, context, {}).total();
+  EXPECT_EQ(planned, 32U);  // two values live at a time
+  const auto executable = backend.load(g, NoWeights{}, context, {.memory_limit = planned});
+  EXPECT_EQ(executable->memory().total(), planned);
+  EXPECT_THAT(executable->run({floats({4}, {1, 2, 3, 4})})[0].to_floats(), ElementsAre(1, 2, 3, 4));
+  EXPECT_ERROR(backend.load(g, NoWeights{}, context, {.memory_limit = planned - 1}),
+               ErrorCode::ResourceExhausted, "more than the limit of 31");
+  EXPECT_ERROR(executable->run({ints({4}, {1, 2, 3, 4})}), ErrorCode::InvalidArgument,
+               "input 'x' of program 't' must be f32[4], not i32[4]");
 }
 
 TEST(Collectives, ReduceOverTheirAxisOnly) {
