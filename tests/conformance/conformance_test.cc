@@ -107,21 +107,23 @@ TEST_P(Conformance, EqualsTheReference) {
                                                      inputs(c, all, DType::F32))[0][0];
     HostTensor got;
     ASSERT_NO_THROW(got = run(c, all, floats));
-    EXPECT_EQ(got.dtype(), build(c, floats).node(build(c, floats).outputs()[0].node).type.dtype);
+    const graph::Graph program = build(c, floats);
+    EXPECT_EQ(got.dtype(), program.node(program.outputs()[0].node).type.dtype);
     expect_close(got, expected, tolerance(c.op, floats));
   }
+}
+
+std::string name_of(const ::testing::TestParamInfo<Conformance::ParamType>& tested) {
+  const auto& [variant, op, floats] = tested.param;
+  return fmt::format("{}{}{}_{}_{}", variant.backend, variant.level.empty() ? "" : "_",
+                     variant.level, op, dtype_name(floats));
 }
 
 INSTANTIATE_TEST_SUITE_P(Ops, Conformance,
                          ::testing::Combine(::testing::ValuesIn(variants()),
                                             ::testing::ValuesIn(op_names()),
                                             ::testing::Values(DType::F32, DType::BF16)),
-                         [](const auto& info) {
-                           const auto& [variant, op, floats] = info.param;
-                           return fmt::format("{}{}{}_{}_{}", variant.backend,
-                                              variant.level.empty() ? "" : "_", variant.level, op,
-                                              dtype_name(floats));
-                         });
+                         name_of);
 
 TEST(Cases, CoverEveryOp) {
   std::vector<bool> seen(std::variant_size_v<graph::Op>, false);
