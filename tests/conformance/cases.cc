@@ -62,7 +62,10 @@ void add_elementwise(List& list) {
                                UnaryKind::Tanh, UnaryKind::Erf, UnaryKind::Floor}) {
     list.add(graph::enum_name(kind), graph::Unary{kind}, {range({3, 37}, -6, 6)});
   }
-  list.add("exp", graph::Unary{UnaryKind::Exp}, {range({3, 37}, -80, 80)});
+  list.add("exp", graph::Unary{UnaryKind::Exp}, {range({3, 37}, -6, 6)});
+  list.add("exp of large values", graph::Unary{UnaryKind::Exp}, {range({3, 37}, 20, 88)});
+  list.add("exp that underflows", graph::Unary{UnaryKind::Exp}, {range({37}, -300, -80)});
+  list.add("sin of large values", graph::Unary{UnaryKind::Sin}, {range({37}, -1000, 1000)});
   list.add("sigmoid", graph::Unary{UnaryKind::Sigmoid}, {range({3, 37}, -40, 40)});
   for (const UnaryKind kind : {UnaryKind::Log, UnaryKind::Sqrt, UnaryKind::Rsqrt}) {
     list.add(graph::enum_name(kind), graph::Unary{kind}, {range({3, 37}, 0.01, 50)});

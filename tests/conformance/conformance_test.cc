@@ -41,23 +41,39 @@ std::vector<std::string> op_names() {
   }(std::make_index_sequence<std::variant_size_v<graph::Op>>());
 }
 
-// How far element i may be off: one rounding of its own size, and an error of the size of the largest
-// element where a sum (of products that cancel) or attention's rounded weights come in.
+template <typename... O>
+bool is_any(const graph::Op& op) {
+  return (std::holds_alternative<O>(op) || ...);
+}
+
+bool rounds(const graph::Op& op) {
+  return is_any<graph::Unary, graph::Binary, graph::Reduce, graph::MatMul, graph::Conv2d,
+                graph::Linear, graph::Activate, graph::LayerNorm, graph::RmsNorm, graph::GroupNorm,
+                graph::Softmax, graph::Attention, graph::Rope>(op);
+}
+
+// How far an element may be off: parts of its own size, of the largest element, and a constant.
 struct Tolerance {
-  double relative;
-  double of_largest;
+  double relative = 0;
+  double of_largest = 0;
+  double absolute = 0;
 };
 
+// Ops that move values or compare them are exact. A sum is as exact as its largest addends, an
+// elementwise function as its own result; attention rounds its weights.
 Tolerance tolerance(const graph::Op& op, DType floats) {
-  const bool elementwise = std::holds_alternative<graph::Unary>(op) ||
-                           std::holds_alternative<graph::Binary>(op) ||
-                           std::holds_alternative<graph::Activate>(op);
-  const bool attention = std::holds_alternative<graph::Attention>(op);
-  const double exact = elementwise ? 1e-6 : 1e-5;
-  if (floats == DType::F32) {
-    return {1e-5, exact};
+  if (!rounds(op)) {
+    return {};
   }
-  return {1.0 / 256, attention ? 1.0 / 128 : exact};
+  Tolerance t{.relative = 1e-5, .of_largest = 1e-5};
+  if (is_any<graph::Unary, graph::Binary, graph::Activate>(op)) {
+    t = {.relative = 1e-5, .absolute = 1e-6};
+  }
+  if (floats == DType::BF16) {
+    t.relative = 1.0 / 256;
+    t.of_largest = is_any<graph::Attention>(op) ? 1.0 / 128 : t.of_largest;
+  }
+  return t;
 }
 
 void expect_close(const HostTensor& got, const HostTensor& expected, const Tolerance& tolerance) {
@@ -69,8 +85,8 @@ void expect_close(const HostTensor& got, const HostTensor& expected, const Toler
     largest = std::max(largest, std::abs(double{v}));
   }
   for (std::size_t i = 0; i < b.size(); ++i) {
-    const double allowed =
-        tolerance.relative * std::abs(double{b[i]}) + tolerance.of_largest * largest;
+    const double allowed = tolerance.relative * std::abs(double{b[i]}) +
+                           tolerance.of_largest * largest + tolerance.absolute;
     ASSERT_LE(std::abs(double{a[i]} - double{b[i]}), allowed)
         << "element " << i << " is " << a[i] << ", the reference " << b[i] << "; largest "
         << largest;
