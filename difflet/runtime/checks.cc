@@ -59,8 +59,11 @@ HostTensor load_param(const graph::ParamDecl& param, const WeightSource& weights
                       const spmd::Mesh& mesh, std::int64_t rank) {
   const HostTensor shard = local_shard(param, mesh, rank, weights.whole(param));
   check_finite(param.name, shard);
+  if (shard.dtype() == param.dtype) {
+    return shard;
+  }
   HostTensor converted = shard.to(param.dtype);
-  check_finite(param.name, converted);
+  check_finite(param.name, converted);  // a narrower type may overflow
   return converted;
 }
 
