@@ -68,7 +68,8 @@ struct Attention {
     std::int64_t keys_at() const { return round_up(top_at() + rows, 16); }
     std::int64_t values_at() const { return keys_at() + kBlockKeys * q_steps; }
     std::int64_t scores_at() const { return values_at() + kBlockKeys / kWordElems * v_cols; }
-    std::int64_t words() const { return scores_at() + kRows * kScoreStride; }
+    std::int64_t tile_top_at() const { return scores_at() + kRows * kScoreStride; }
+    std::int64_t words() const { return tile_top_at() + kRows * Vec::kLanes; }
   };
   static constexpr std::int64_t kScoreStride = kBlockKeys + 16;
 
@@ -88,6 +89,7 @@ struct Attention {
     Word* keys;
     Word* values;
     float* scores;
+    float* tile_top;  // [kRows][lanes]: largest scores of the tile's queries in this block
     bool plain;    // scores are used as they come: one positive scale, no bias
     float to_exp2; // from scores to exponents of two
   };
@@ -154,6 +156,18 @@ struct Attention {
     fill(s.top, s.rows, kMinusInf);
   }
 
+  // Starts the loads of rows [first, last) of keys or values: heads lie far apart, where the hardware
+  // does not look ahead, and often in the same sets of the caches, where rows do not stay for long.
+  static void fetch_rows(const AttentionArgs& a, const void* rows, std::int64_t stride,
+                         std::int64_t first, std::int64_t last) {
+    const std::int64_t line = 64 / (a.elem == Elem::F32 ? 4 : 2);
+    for (std::int64_t r = first; r < last; ++r) {
+      for (std::int64_t d = 0; d < a.head_dim; d += line) {
+        __builtin_prefetch(element(rows, a.elem, r * stride + d), 0, 3);
+      }
+    }
+  }
+
   // Packs keys [first, first + count) and their values; both are zero up to a whole panel of keys.
   static void pack_block(const State& s, std::int64_t first, std::int64_t count) {
     const AttentionArgs& a = s.a;
@@ -161,6 +175,7 @@ struct Attention {
     const void* k = element(a.k.data, a.elem,
                             s.batch * a.k.batch + first * a.k.token + kv_head * a.k.head);
     for (std::int64_t c = 0; c < count; c += kCols) {
+      fetch_rows(a, k, a.k.token, c + kCols, smaller(count, c + 2 * kCols));
       pack_panel<kPairs, Config::kVecs>(element(k, a.elem, c * a.k.token), a.elem, a.k.token,
                                         count - c, a.head_dim, s.keys + c * s.l.q_steps,
                                         s.l.q_steps);
@@ -168,7 +183,9 @@ struct Attention {
     const void* v = element(a.v.data, a.elem,
                             s.batch * a.v.batch + first * a.v.token + kv_head * a.v.head);
     const std::int64_t padded = round_up(count, kCols);
+    constexpr std::int64_t kAhead = 16;
     for (std::int64_t t = 0; t < padded; t += kWordElems) {
+      fetch_rows(a, v, a.v.token, t + kAhead, smaller(count, t + kAhead + kWordElems));
       pack_value_rows(s, element(v, a.elem, t < count ? t * a.v.token : 0), count - t,
                       s.values + t / kWordElems * kCols, padded / kWordElems * kCols);
     }
@@ -229,12 +246,12 @@ struct Attention {
     fill(scores + seen.hi, hi - seen.hi, kMinusInf);
   }
 
-  // Turns a row of scores into probabilities, written as words over its own beginning, relative to
-  // the largest score so far; `row` is the query's place in the range.
-  static void soften(const State& s, std::int64_t row, std::int64_t count, float* scores) {
+  // Turns a row of scores, the largest of which is `now`, into probabilities relative to the largest
+  // score so far, written as words over its own beginning. `row` is the query's place in the range.
+  static void soften(const State& s, std::int64_t row, std::int64_t count, float now,
+                     float* scores) {
     constexpr int kLanes = Vec::kLanes;
     const float before = s.top[row];
-    const float now = largest(scores, count);
     float top = before;
     Vec::F weight = Vec::load(s.weight + row * kLanes);
     if (!(now <= before)) {  // also for NaN
@@ -282,16 +299,28 @@ struct Attention {
     t.lda = s.l.q_words;
     t.steps = s.l.q_steps;
     t.ldc = kScoreStride;
+    t.top = s.tile_top;
     for (std::int64_t c = lo; c < hi; c += kCols) {
       t.b = s.keys + c * s.l.q_steps;
       t.c = s.scores + c;
-      tile_rows<Dot, Config::kRows, Config::kVecs>(t, rows);
+      if (c == lo) {
+        tile_rows<Dot, Config::kRows, Config::kVecs, Track::First>(t, rows);
+      } else {
+        tile_rows<Dot, Config::kRows, Config::kVecs, Track::Next>(t, rows);
+      }
     }
-    const bool masked = s.a.causal || s.a.key_min != nullptr || s.a.key_max != nullptr;
+    const bool bounded = s.a.causal || s.a.key_min != nullptr || s.a.key_max != nullptr;
+    const bool as_is = s.plain && !bounded && hi <= count;
     for (std::int64_t r = 0; r < rows; ++r) {
       float* scores = s.scores + r * kScoreStride;
-      if (!s.plain || masked || hi > count) adjust(s, s.first + row + r, first, lo, hi, scores);
-      soften(s, row + r, hi - lo, scores + lo);
+      float now = 0;
+      if (as_is) {
+        now = Vec::reduce_max(Vec::load(s.tile_top + r * Vec::kLanes));
+      } else {
+        adjust(s, s.first + row + r, first, lo, hi, scores);
+        now = largest(scores + lo, hi - lo);
+      }
+      soften(s, row + r, hi - lo, now, scores + lo);
     }
     const std::int64_t padded = round_up(count, kCols);
     t.a = reinterpret_cast<const Word*>(s.scores + lo);
@@ -338,8 +367,8 @@ struct Attention {
     const bool plain = a.bias == nullptr && a.scale > 0;
     const State s{a, l, item / a.heads, item % a.heads, first, rows, w, floats(w + l.sums_at()),
                   floats(w + l.weight_at()), floats(w + l.top_at()), w + l.keys_at(),
-                  w + l.values_at(), floats(w + l.scores_at()), plain,
-                  plain ? a.scale * kLog2E : kLog2E};
+                  w + l.values_at(), floats(w + l.scores_at()),
+                  floats(w + l.tile_top_at()), plain, plain ? a.scale * kLog2E : kLog2E};
     start(s);
     const Span all = unite(s, first, rows);
     for (std::int64_t key = all.lo / kBlockKeys * kBlockKeys; key < all.hi; key += kBlockKeys) {

@@ -13,7 +13,7 @@ target_include_directories(difflet_cpu_kernels PUBLIC "${PROJECT_SOURCE_DIR}")
 target_compile_options(difflet_cpu_kernels PRIVATE ${DIFFLET_WARNINGS} -O3)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 takes the undefined sources of its own AVX-512 intrinsics for uninitialised variables.
-  target_compile_options(difflet_cpu_kernels PRIVATE -Wno-maybe-uninitialized)
+  target_compile_options(difflet_cpu_kernels PRIVATE -Wno-maybe-uninitialized -Wno-uninitialized)
 endif()
 foreach(source IN LISTS DIFFLET_KERNEL_SOURCES)
   foreach(level IN ITEMS avx2 avx512 avx512bf16)

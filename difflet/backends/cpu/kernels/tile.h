@@ -53,11 +53,14 @@ struct TileArgs {
   // tile needs.
   const char* ahead = nullptr;
   std::int64_t ahead_every = 0;  // 0: none
+  float* top = nullptr;     // [rows][lanes]: largest values of C in each lane, for tracking tiles
 };
+
+enum class Track { None, First, Next };  // of TileArgs::top: set by the first, raised by the next
 
 // The accumulators are an array of values, every loop over them is unrolled and nothing takes their
 // address: anything else makes the compiler keep them in memory.
-template <class Dot, int kRows, int kVecs>
+template <class Dot, int kRows, int kVecs, Track kTrack>
 void tile(const TileArgs& t) {
   constexpr int kLanes = Vec::kLanes;
   Vec::F acc[kRows][kVecs];
@@ -71,8 +74,9 @@ void tile(const TileArgs& t) {
   const Word* a = t.a;
   const Word* b = t.b;
   const std::int64_t lda = t.lda;
-  const char* ahead = t.ahead;
-  const std::int64_t every = t.ahead_every > 0 ? t.ahead_every : t.steps;
+  const bool fetch = t.ahead_every > 0;
+  const char* ahead = fetch ? t.ahead : reinterpret_cast<const char*>(t.a);
+  const std::int64_t every = fetch ? t.ahead_every : t.steps;
   for (std::int64_t left = t.steps; left > 0; left -= every) {
     for (std::int64_t n = left < every ? left : every; n > 0; --n) {
       typename Dot::Operand bv[kVecs];
@@ -95,15 +99,25 @@ void tile(const TileArgs& t) {
 #pragma GCC unroll 8
     for (int j = 0; j < kVecs; ++j) Vec::store(t.c + i * t.ldc + j * kLanes, acc[i][j]);
   }
+  if constexpr (kTrack != Track::None) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      Vec::F top = acc[i][0];
+#pragma GCC unroll 8
+      for (int j = 1; j < kVecs; ++j) top = Vec::max(top, acc[i][j]);
+      float* at = t.top + i * kLanes;
+      Vec::store(at, kTrack == Track::First ? top : Vec::max(top, Vec::load(at)));
+    }
+  }
 }
 
 // tile() for 1 to kRows rows.
-template <class Dot, int kRows, int kVecs>
+template <class Dot, int kRows, int kVecs, Track kTrack = Track::None>
 inline void tile_rows(const TileArgs& t, std::int64_t rows) {
   if constexpr (kRows > 1) {
-    if (rows < kRows) return tile_rows<Dot, kRows - 1, kVecs>(t, rows);
+    if (rows < kRows) return tile_rows<Dot, kRows - 1, kVecs, kTrack>(t, rows);
   }
-  tile<Dot, kRows, kVecs>(t);
+  tile<Dot, kRows, kVecs, kTrack>(t);
 }
 
 }  // namespace
