@@ -19,7 +19,8 @@ void handle_signals() {
   struct sigaction action{};
   action.sa_handler = on_signal;
   sigemptyset(&action.sa_mask);
-  action.sa_flags = 0;  // a read of standard input returns, so that it can stop
+  // A read of standard input returns, so that it can stop; a second signal ends the process.
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
   action.sa_handler = SIG_IGN;
