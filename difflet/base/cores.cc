@@ -50,6 +50,16 @@ double cgroup_cores() {
   return cores;
 }
 
+// Leaves what the calling thread may use, which is what threads started by it inherit; hwloc's own flag
+// asks for the union over all threads of the process.
+void restrict_to_caller(hwloc_topology_t topology) {
+  const hwloc_bitmap_t allowed = hwloc_bitmap_alloc();
+  if (allowed != nullptr && hwloc_get_cpubind(topology, allowed, HWLOC_CPUBIND_THREAD) == 0) {
+    (void)hwloc_topology_restrict(topology, allowed, 0);
+  }
+  hwloc_bitmap_free(allowed);
+}
+
 }  // namespace
 
 struct Cores::Impl {
@@ -71,10 +81,9 @@ Cores::Cores() : impl_(std::make_unique<Impl>()) {
   // Only cores are asked for: devices and caches cost tens of milliseconds.
   hwloc_topology_set_all_types_filter(impl_->topology, HWLOC_TYPE_FILTER_KEEP_NONE);
   hwloc_topology_set_type_filter(impl_->topology, HWLOC_OBJ_CORE, HWLOC_TYPE_FILTER_KEEP_ALL);
-  hwloc_topology_set_flags(impl_->topology, HWLOC_TOPOLOGY_FLAG_RESTRICT_TO_CPUBINDING |
-                                                HWLOC_TOPOLOGY_FLAG_IS_THISSYSTEM);
   check(hwloc_topology_load(impl_->topology) == 0, ErrorCode::Unavailable,
         "cannot read the processor topology (hwloc)");
+  restrict_to_caller(impl_->topology);
   int found = hwloc_get_nbobjs_by_type(impl_->topology, HWLOC_OBJ_CORE);
   if (found <= 0) {  // some virtual machines show no cores
     impl_->type = HWLOC_OBJ_PU;

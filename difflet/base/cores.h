@@ -5,7 +5,7 @@
 
 namespace difflet {
 
-// A snapshot of the affinity mask and cgroup limits at construction.
+// A snapshot of the calling thread's affinity mask and the cgroup limits at construction.
 class Cores {
  public:
   Cores();

@@ -144,6 +144,7 @@ TEST(Cores, BindsToOneCore) {
     cpu_set_t mask;
     EXPECT_EQ(::sched_getaffinity(0, sizeof(mask), &mask), 0);
     EXPECT_TRUE(CPU_ISSET(static_cast<std::size_t>(::sched_getcpu()), &mask));
+    EXPECT_EQ(Cores().count(), 1);
   }).join();
 }
 

@@ -109,6 +109,24 @@ void read_bytes(png_structp png, png_bytep data, png_size_t size) {
   decoder->rest = decoder->rest.subspan(size);
 }
 
+// Whether every chunk up to IEND lies inside the bytes. libpng would allocate and clear what a length
+// says, up to 2 GiB, before it finds the data missing.
+bool chunks_fit(std::span<const std::uint8_t> rest) {
+  constexpr std::size_t kSignature = 8, kLength = 4, kName = 4, kCrc = 4;
+  rest = rest.subspan(std::min(rest.size(), kSignature));
+  while (rest.size() >= kLength + kName + kCrc) {
+    const std::size_t length = png_get_uint_32(rest.data());
+    if (length > rest.size() - kLength - kName - kCrc) {
+      return false;
+    }
+    if (std::memcmp(rest.data() + kLength, "IEND", kName) == 0) {
+      return true;
+    }
+    rest = rest.subspan(kLength + kName + length + kCrc);
+  }
+  return false;
+}
+
 // Up to the first row; asks libpng to turn whatever follows into 8-bit RGB.
 bool decode_header(Decoder& d) {
   if (setjmp(png_jmpbuf(d.png)) != 0) {
@@ -178,6 +196,7 @@ Encoded encode_png(const Image& image, const ImageText& text) {
 Image decode_png(std::span<const std::uint8_t> bytes, std::string_view origin, ImageText* text) {
   Decoder decoder(bytes);
   check(decoder.info != nullptr, ErrorCode::ResourceExhausted, "cannot start libpng");
+  check(chunks_fit(bytes), ErrorCode::DataLoss, "{}: damaged PNG: truncated", origin);
   check(decode_header(decoder), ErrorCode::DataLoss, "{}: damaged PNG: {}", origin,
         decoder.message.text.data());
   check(decoder.stored_bytes / kMaxExpansion <= bytes.size(), ErrorCode::DataLoss,

@@ -303,8 +303,11 @@ void write_safetensors(const std::filesystem::path& path,
           named.first);
     order.push_back(&named);
   }
-  std::ranges::stable_sort(order, std::greater<>(),
-                           [](const auto* t) { return dtype_bytes(t->second.dtype()); });
+  std::ranges::sort(order, [](const auto* a, const auto* b) {
+    const std::size_t wide_a = dtype_bytes(a->second.dtype());
+    const std::size_t wide_b = dtype_bytes(b->second.dtype());
+    return wide_a != wide_b ? wide_a > wide_b : a->first < b->first;
+  });
   std::vector<std::span<const std::byte>> parts(2);
   std::size_t end = 0;
   for (const auto* named : order) {
