@@ -16,7 +16,8 @@ constexpr std::array kCommands{
         "the files are x-0.png, x-1.png, ... Each path is printed on standard output when the "
         "file is complete; prompt, seed, steps and the other parameters are embedded as text. "
         "With --json standard output carries one JSON object a line instead: events start, "
-        "stage, step, output and done. One generator draws the noise of all pictures of a call, "
+        "stage, step, output, then done or error. One generator draws the noise of all pictures of "
+        "a call, "
         "as diffusers does. Ctrl-C stops within one step and leaves no partial file."},
     CommandDecl{
         "inspect", "show what is in a checkpoint and how it would run",

@@ -4,12 +4,14 @@
 #include <array>
 #include <filesystem>
 #include <new>
+#include <optional>
 #include <string>
 
 #include "difflet/base/error.h"
 #include "difflet/cli/command.h"
 #include "difflet/cli/interrupt.h"
 #include "difflet/cli/parse.h"
+#include "difflet/cli/progress.h"
 
 namespace difflet::cli {
 namespace {
@@ -36,31 +38,58 @@ void run_request(const Request& request) {
   row->run(*request.options);
 }
 
-int report(ErrorCode code, std::string message) {
-  // One line whatever a path or a name holds.
+// The error that f ends with, if it does.
+template <typename F>
+std::optional<Error> error_of(const F& f) {
+  try {
+    f();
+    return std::nullopt;
+  } catch (const Error& e) {
+    return e;
+  } catch (const std::bad_alloc&) {
+    return Error(ErrorCode::ResourceExhausted, "out of memory");
+  } catch (const std::filesystem::filesystem_error& e) {
+    return Error(ErrorCode::Unavailable, e.what());
+  } catch (const std::exception& e) {
+    return Error(ErrorCode::Internal, e.what());
+  }
+}
+
+// Programs that read events learn of the end on the same stream.
+void print_error_event(const Error& error) {
+  print_event({{"event", "error"},
+               {"code", error_code_name(error.code())},
+               {"status", exit_status(error.code())},
+               {"message", error.message()}});
+}
+
+// One line whatever a path or a name holds.
+void print_error(const Error& error) {
+  std::string message = error.message();
   std::replace_if(
       message.begin(), message.end(), [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; },
       ' ');
   fmt::print(stderr, "difflet: error: {}\n", message);
-  return exit_status(code);
 }
 
 }  // namespace
 
 int run(int argc, const char* const* argv) {
   handle_signals();
-  try {
-    run_request(parse_arguments(argc, argv));
+  std::optional<Request> request;
+  const std::optional<Error> error = error_of([&] {
+    request = parse_arguments(argc, argv);
+    run_request(*request);
+  });
+  if (!error) {
     return 0;
-  } catch (const Error& e) {
-    return report(e.code(), e.message());
-  } catch (const std::bad_alloc&) {
-    return report(ErrorCode::ResourceExhausted, "out of memory");
-  } catch (const std::filesystem::filesystem_error& e) {
-    return report(ErrorCode::Unavailable, e.what());
-  } catch (const std::exception& e) {
-    return report(ErrorCode::Internal, e.what());
   }
+  print_error(*error);
+  if (request && request->options && request->options->command() == "generate" &&
+      request->options->flag("json")) {
+    (void)error_of([&] { print_error_event(*error); });  // perhaps nobody reads any more
+  }
+  return exit_status(error->code());
 }
 
 }  // namespace difflet::cli

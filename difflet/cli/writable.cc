@@ -28,8 +28,9 @@ void check_writable(const std::filesystem::path& path) {
         status.message());
   check(!exists || fs::is_regular_file(target, ignored), ErrorCode::InvalidArgument,
         "cannot write '{}': not a regular file", path.string());
-  check(::access(folder.c_str(), W_OK | X_OK) == 0, ErrorCode::Unavailable, "cannot write '{}': {}",
-        path.string(), std::strerror(errno));
+  const int refused = ::access(folder.c_str(), W_OK | X_OK) == 0 ? 0 : errno;
+  check(refused == 0, ErrorCode::Unavailable, "cannot write '{}': {}", path.string(),
+        std::strerror(refused));
 }
 
 }  // namespace difflet::cli

@@ -1,13 +1,13 @@
 // Damaged, missing and strange checkpoints: one line that names the file, the right status, no file.
-#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <limits>
 
+#include "tests/cli/process.h"
+
 #include "difflet/base/json.h"
 #include "difflet/io/safetensors.h"
-#include "tests/cli/process.h"
 
 namespace difflet::testing {
 namespace {
@@ -25,8 +25,8 @@ class BrokenCheckpoint : public ::testing::Test {
   BrokenCheckpoint() { copy_model("schnell", model_); }
 
   void refused(int status, const std::string& part) {
-    expect_refused({"generate", "--model", model_.string(), "--prompt", "p", "--quiet", "--steps", "2",
-                    "--max-sequence-length", "16", "--output", (output_ / "x.png").string()},
+    expect_refused({"generate", "--model", model_.string(), "--prompt", "p", "--quiet", "--steps",
+                    "2", "--max-sequence-length", "16", "--output", (output_ / "x.png").string()},
                    status, part);
     EXPECT_EQ(files_in(output_.path()), std::vector<std::string>{});
   }
@@ -37,6 +37,15 @@ class BrokenCheckpoint : public ::testing::Test {
     std::memcpy(file.data(), &size, sizeof(size));
     write_text(model_ / kFlux, file + header + std::string(64, '\0'));
     refused(status, part);
+  }
+  // Overwrites the first values of a tensor of the transformer.
+  void fill(const std::string& name, std::size_t count, float value) {
+    const std::size_t offset = io::SafetensorsFile::open(model_ / kFlux).entry(name).begin;
+    std::fstream stream(model_ / kFlux, std::ios::binary | std::ios::in | std::ios::out);
+    stream.seekp(static_cast<std::streamoff>(offset));
+    for (std::size_t i = 0; i < count; ++i) {
+      stream.write(reinterpret_cast<const char*>(&value), sizeof(value));
+    }
   }
   void change_config(const std::string& component, const std::string& key, const Json& value) {
     const fs::path path = model_ / component / "config.json";
@@ -144,15 +153,15 @@ TEST_F(BrokenCheckpoint, ASchedulerThatIsNotKnown) {
 }
 
 TEST_F(BrokenCheckpoint, NotANumberInAWeight) {
-  const auto file = io::SafetensorsFile::open(model_ / kFlux);
-  const std::string name = "proj_out.weight";
-  const std::size_t offset = file.entry(name).begin;
-  std::fstream stream(model_ / kFlux, std::ios::binary | std::ios::in | std::ios::out);
-  stream.seekp(static_cast<std::streamoff>(offset));
-  const auto nan = std::bit_cast<std::uint32_t>(std::numeric_limits<float>::quiet_NaN());
-  stream.write(reinterpret_cast<const char*>(&nan), sizeof(nan));
-  stream.close();
-  refused(6, name);
+  fill("proj_out.weight", 1, std::numeric_limits<float>::quiet_NaN());
+  refused(6, "proj_out.weight");
+  fill("proj_out.weight", 1, std::numeric_limits<float>::infinity());
+  refused(6, "proj_out.weight");
+}
+
+TEST_F(BrokenCheckpoint, NumbersThatOverflowMakeNoBlackPicture) {
+  fill("proj_out.weight", 8 * 32, 3e38F);
+  refused(6, "latents after step 1 of 2");
 }
 
 }  // namespace

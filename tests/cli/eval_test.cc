@@ -2,10 +2,11 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/cli/process.h"
+
 #include "difflet/base/json.h"
 #include "difflet/io/safetensors.h"
 #include "difflet/tensor/compare.h"
-#include "tests/cli/process.h"
 
 namespace difflet::testing {
 namespace {
@@ -19,9 +20,8 @@ fs::path golden_data(const std::string& name) {
 class Eval : public ::testing::Test {
  protected:
   std::vector<std::string> arguments(const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> all{"eval",     "--model",  case_.string(),   "--inputs",
-                                 inputs_,    "--output", output_.string(), "--dtype",
-                                 "f32"};
+    std::vector<std::string> all{"eval",     "--model",        case_.string(), "--inputs", inputs_,
+                                 "--output", output_.string(), "--dtype",      "f32"};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
@@ -68,8 +68,8 @@ TEST_F(Eval, FindsTheComponentInAPipeline) {
   const fs::path in = folder_ / "z.safetensors";
   io::write_safetensors(in, {{"z", HostTensor(DType::F32, {1, 2, 4, 6})}});
   const ProcessResult result =
-      run_difflet({"eval", "--model", golden_model("schnell").string(), "--component", "vae", "--inputs",
-                   in.string(), "--output", output_.string()});
+      run_difflet({"eval", "--model", golden_model("schnell").string(), "--component", "vae",
+                   "--inputs", in.string(), "--output", output_.string()});
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(io::SafetensorsFile::open(output_).entry("sample").shape, (Shape{1, 3, 8, 12}));
 }
@@ -96,8 +96,8 @@ TEST_F(Eval, FilesAreChecked) {
 }
 
 TEST(Tokenize, PrintsOneListForEachLine) {
-  const std::vector<std::string> clip{"tokenize", "--model", golden_model("dev").string(), "--component",
-                                      "tokenizer"};
+  const std::vector<std::string> clip{"tokenize", "--model", golden_model("dev").string(),
+                                      "--component", "tokenizer"};
   ProcessOptions options;
   options.input = "a cat\r\n\ncaf\xc3\xa9 \x1e b\n";
   const ProcessResult plain = run_difflet(clip, options);
@@ -107,7 +107,7 @@ TEST(Tokenize, PrintsOneListForEachLine) {
   for (std::string line; std::getline(lines, line);) {
     lists.push_back(parse_json(line, "ids"));
   }
-  ASSERT_EQ(lists.size(), 3U);  // split at \n only, and nothing after the last one
+  ASSERT_EQ(lists.size(), 3U);     // split at \n only, and nothing after the last one
   EXPECT_EQ(lists[1].size(), 2U);  // begin and end
 
   std::vector<std::string> padded = clip;
@@ -135,8 +135,8 @@ TEST(Inspect, ListsComponentsAndPlansThem) {
   const ProcessResult graph =
       run_difflet({"inspect", "--model", model, "--component", "transformer", "--graph"});
   EXPECT_TRUE(graph.out.starts_with("graph \"flux_transformer\"")) << graph.out.substr(0, 80);
-  const ProcessResult why =
-      run_difflet({"inspect", "--model", model, "--component", "transformer", "--why", "--cpu-level", "scalar"});
+  const ProcessResult why = run_difflet({"inspect", "--model", model, "--component", "transformer",
+                                         "--why", "--cpu-level", "scalar"});
   EXPECT_NE(why.out.find("scalar"), std::string::npos) << why.out;
   expect_refused({"inspect", "--model", model, "--graph"}, 2, "--component");
   const ProcessResult alone =
