@@ -73,16 +73,38 @@ std::string explain(const Recorder& recorder, const io::SafetensorsFile& expecte
 }
 
 struct Case {
-  const char* name;
-  const char* backend;
+  std::string name;
+  std::filesystem::path folder, model;
+  std::string backend;
   DType dtype;
 };
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  const auto add = [&](const std::string& name, const std::filesystem::path& folder,
+                       const std::filesystem::path& model) {
+    for (const DType dtype : {DType::F32, DType::BF16}) {
+      all.push_back({name, folder, model, "cpu", dtype});
+    }
+  };
+  for (const std::string name : {"dev", "schnell", "true_cfg"}) {
+    const auto folder = golden::data("pipelines/" + name);
+    add(name, folder, folder / "model");
+  }
+  const Case schnell = all[2];
+  all.push_back({schnell.name, schnell.folder, schnell.model, "reference", DType::F32});
+  const auto demo = golden::data("demo");
+  for (int i = 0; std::filesystem::exists(demo / std::to_string(i)); ++i) {
+    add(fmt::format("demo{}", i), demo / std::to_string(i),
+        std::filesystem::path(DIFFLET_SOURCE_DIR) / "demo");
+  }
+  return all;
+}
 
 class PipelineGolden : public ::testing::TestWithParam<Case> {};
 
 TEST_P(PipelineGolden, PictureIsTheOriginals) {
-  const auto& [name, backend, dtype] = GetParam();
-  const std::filesystem::path folder = golden::data(std::string("pipelines/") + name);
+  const auto& [name, folder, model, backend, dtype] = GetParam();
   Log log(LogLevel::Off);
   ThreadPool threads(2);
   Context context{.log = log, .threads = threads};
@@ -111,16 +133,11 @@ TEST_P(PipelineGolden, PictureIsTheOriginals) {
   EXPECT_EQ(pixels_of(pipeline.generate(request, recorder)), pixels);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Random, PipelineGolden,
-    ::testing::Values(Case{"dev", "cpu", DType::F32}, Case{"dev", "cpu", DType::BF16},
-                      Case{"schnell", "cpu", DType::F32}, Case{"schnell", "cpu", DType::BF16},
-                      Case{"true_cfg", "cpu", DType::F32}, Case{"true_cfg", "cpu", DType::BF16},
-                      Case{"schnell", "reference", DType::F32}),
-    [](const auto& test) {
-      return fmt::format("{}_{}_{}", test.param.name, test.param.backend,
-                         dtype_name(test.param.dtype));
-    });
+INSTANTIATE_TEST_SUITE_P(Diffusers, PipelineGolden, ::testing::ValuesIn(cases()),
+                         [](const auto& test) {
+                           return fmt::format("{}_{}_{}", test.param.name, test.param.backend,
+                                              dtype_name(test.param.dtype));
+                         });
 
 // With less memory than all programs take together each is let go after its stage; with less than one
 // takes nothing is loaded.
