@@ -38,43 +38,52 @@ inline void fetch_operands(const Epilogue& e) {
   if (a.residual.data != a.y.data) fetch(a.y.data, a.y.elem, a.y.stride);
 }
 
-template <Act kAct>
-inline Vec::F finish(Vec::F v, const char* bias, const char* mul, const char* residual,
-                     const LinearArgs& a, std::int64_t count) {
-  const bool whole = count >= Vec::kLanes;
+// Places of the operands in one row; null when absent.
+struct RowEnds {
+  const char* bias;
+  const char* mul;
+  const char* residual;
+  char* y;
+};
+
+// One vector at column j; `count` < kLanes elements of it exist, or kWhole.
+template <Act kAct, bool kWhole>
+inline void finish(const LinearArgs& a, const RowEnds& row, std::int64_t j, std::int64_t count,
+                   Vec::F v) {
   const auto load = [&](const char* p, Elem e) {
-    return whole ? load_as(p, e) : load_part(p, e, count);
+    const char* at = element(p, e, j);
+    return kWhole ? load_as(at, e) : load_part(at, e, count);
   };
-  if (bias != nullptr) v = Vec::add(v, load(bias, Elem::F32));
+  if (row.bias != nullptr) v = Vec::add(v, load(row.bias, Elem::F32));
   v = activate<kAct>(v);
-  if (mul != nullptr && residual != nullptr) {
-    return Vec::fma(v, load(mul, a.mul.elem), load(residual, a.residual.elem));
+  if (row.mul != nullptr) v = Vec::mul(v, load(row.mul, a.mul.elem));
+  if (row.residual != nullptr) v = Vec::add(v, load(row.residual, a.residual.elem));
+  char* y = element(row.y, a.y.elem, j);
+  if constexpr (kWhole) {
+    store_as(y, a.y.elem, v);
+  } else {
+    store_part(y, a.y.elem, count, v);
   }
-  if (mul != nullptr) v = Vec::mul(v, load(mul, a.mul.elem));
-  if (residual != nullptr) v = Vec::add(v, load(residual, a.residual.elem));
-  return v;
 }
 
 template <Act kAct>
 void epilogue(const Epilogue& e) {
   const LinearArgs& a = e.args;
+  const auto at = [&](const ConstRows& r, std::int64_t row) {
+    return r.data == nullptr ? nullptr : element(r.data, r.elem, row * r.stride + e.col);
+  };
+  const std::int64_t whole = e.cols / Vec::kLanes * Vec::kLanes;
   for (std::int64_t i = 0; i < e.rows; ++i) {
     const std::int64_t row = e.row + i;
-    for (std::int64_t j = 0; j < e.cols; j += Vec::kLanes) {
-      const std::int64_t col = e.col + j;
-      const auto at = [&](const ConstRows& r) {
-        return r.data == nullptr ? nullptr : element(r.data, r.elem, row * r.stride + col);
-      };
-      const char* bias = a.bias == nullptr ? nullptr : element(a.bias, Elem::F32, col);
-      const std::int64_t count = e.cols - j;
-      const Vec::F v = finish<kAct>(Vec::load(e.c + i * e.ldc + j), bias, at(a.mul),
-                                    at(a.residual), a, count);
-      char* y = element(a.y.data, a.y.elem, row * a.y.stride + col);
-      if (count >= Vec::kLanes) {
-        store_as(y, a.y.elem, v);
-      } else {
-        store_part(y, a.y.elem, count, v);
-      }
+    const RowEnds ends{a.bias == nullptr ? nullptr : element(a.bias, Elem::F32, e.col),
+                       at(a.mul, row), at(a.residual, row),
+                       element(a.y.data, a.y.elem, row * a.y.stride + e.col)};
+    const float* c = e.c + i * e.ldc;
+    for (std::int64_t j = 0; j < whole; j += Vec::kLanes) {
+      finish<kAct, true>(a, ends, j, 0, Vec::load(c + j));
+    }
+    if (whole < e.cols) {
+      finish<kAct, false>(a, ends, whole, e.cols - whole, Vec::load(c + whole));
     }
   }
 }
