@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <dnnl.hpp>
 #include <map>
 #include <optional>
+
+#include <dnnl.hpp>
 
 #include "difflet/backends/cpu/kernels/rowwise.h"
 #include "difflet/base/error.h"
@@ -37,18 +38,25 @@ struct BandKernel {
 constexpr std::size_t kAlign = 64;
 std::size_t aligned(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
-std::vector<Band> cut_bands(const ConvDesc& d, int threads) {
-  // About four bands a thread so that a slow one does not hold the others up, of at least 8 rows,
-  // since the rows around a band are read twice.
-  const std::int64_t wanted = std::max<std::int64_t>(1, static_cast<std::int64_t>(threads) * 4);
-  const std::int64_t rows = std::min(d.out_height, std::max<std::int64_t>(8, (d.out_height + wanted - 1) / wanted));
+// Rows of a band: never a matter of the number of threads, so that sums are not either. Winograd
+// needs 2048 pixels to pay, 4096 with fewer channels, and its scratch grows with them
+// (bench/conv_bench).
+std::int64_t band_rows(const ConvDesc& d, bool winograd) {
+  constexpr std::int64_t kRows = 8;
+  const std::int64_t pixels = d.in_channels >= 512 ? 2048 : 4096;
+  return winograd ? std::max(kRows, pixels / d.out_width / 4 * 4) : kRows;
+}
+
+std::vector<Band> cut_bands(const ConvDesc& d, bool winograd) {
+  const std::int64_t rows = std::min(d.out_height, band_rows(d, winograd));
   std::vector<Band> bands;
   for (std::int64_t r = 0; r < d.out_height; r += rows) {
     Band b;
     b.out_first = r;
     b.out_rows = std::min(rows, d.out_height - r);
     const std::int64_t first = r * d.stride - d.pad_top;
-    const std::int64_t last = (r + b.out_rows - 1) * d.stride - d.pad_top + d.kernel_h;  // past the end
+    const std::int64_t last =
+        (r + b.out_rows - 1) * d.stride - d.pad_top + d.kernel_h;  // past the end
     b.in_first = std::max<std::int64_t>(0, first);
     b.pad_top = b.in_first - first;
     b.in_rows = std::min(d.height, last) - b.in_first;
@@ -59,8 +67,9 @@ std::vector<Band> cut_bands(const ConvDesc& d, int threads) {
 }
 
 bool winograd_fits(const ConvDesc& d, Level level) {
-  return level >= Level::Avx512 && d.kernel_h == 3 && d.kernel_w == 3 && d.stride == 1 && d.groups == 1 &&
-         d.in_channels % 16 == 0 && d.out_channels % 16 == 0 && d.in_channels >= 64 && d.out_channels >= 64;
+  return level >= Level::Avx512 && d.kernel_h == 3 && d.kernel_w == 3 && d.stride == 1 &&
+         d.groups == 1 && d.in_channels % 16 == 0 && d.out_channels % 16 == 0 &&
+         d.in_channels >= 64 && d.out_channels >= 64;
 }
 
 memory::dims weight_dims(const ConvDesc& d) {
@@ -70,12 +79,9 @@ memory::dims weight_dims(const ConvDesc& d) {
   return {d.groups, d.out_channels / d.groups, d.in_channels / d.groups, d.kernel_h, d.kernel_w};
 }
 
-// Fastest first.
-enum class Algorithm { Winograd, DirectBf16, Direct };
-
 class DnnlConv final : public ConvKernel {
  public:
-  DnnlConv(const ConvDesc& desc, Level level, int threads, Algorithm algorithm);
+  DnnlConv(const ConvDesc& desc, Level level, ConvAlgorithm algorithm);
 
   std::string_view name() const noexcept override { return name_; }
   std::size_t packed_bytes() const noexcept override { return aligned(weights_.get_size()); }
@@ -115,12 +121,12 @@ class DnnlConv final : public ConvKernel {
   std::string name_;
 };
 
-DnnlConv::DnnlConv(const ConvDesc& desc, Level level, int threads, Algorithm algorithm)
+DnnlConv::DnnlConv(const ConvDesc& desc, Level level, ConvAlgorithm algorithm)
     : desc_(desc),
-      winograd_(algorithm == Algorithm::Winograd),
-      native_bf16_(algorithm == Algorithm::DirectBf16),
+      winograd_(algorithm == ConvAlgorithm::Winograd),
+      native_bf16_(algorithm == ConvAlgorithm::DirectBf16),
       rowwise_(&rowwise_kernels(level)),
-      bands_(cut_bands(desc, threads)),
+      bands_(cut_bands(desc, winograd_)),
       zero_bias_(static_cast<std::size_t>(desc.out_channels), 0.0F) {
   for (const Band& b : bands_) {
     if (!kernels_.contains(b.shape())) {
@@ -136,11 +142,15 @@ dnnl::convolution_forward::primitive_desc make_primitive_desc(
     const memory::dims& strides, const memory::dims& pad_low, const memory::dims& pad_high,
     const dnnl::primitive_attr& attr) {
 #if DNNL_VERSION_MAJOR >= 3
-  return {engine,  dnnl::prop_kind::forward_inference, algorithm, source, weights, bias, result,
-          strides, pad_low, pad_high, attr};
+  return {engine,    dnnl::prop_kind::forward_inference,
+          algorithm, source,
+          weights,   bias,
+          result,    strides,
+          pad_low,   pad_high,
+          attr};
 #else
-  const dnnl::convolution_forward::desc desc(dnnl::prop_kind::forward_inference, algorithm, source, weights,
-                                             bias, result, strides, pad_low, pad_high);
+  const dnnl::convolution_forward::desc desc(dnnl::prop_kind::forward_inference, algorithm, source,
+                                             weights, bias, result, strides, pad_low, pad_high);
   return {desc, attr, engine};
 #endif
 }
@@ -156,31 +166,35 @@ void DnnlConv::add_kernel(const Band& band) {
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   const auto algorithm =
       winograd_ ? dnnl::algorithm::convolution_winograd : dnnl::algorithm::convolution_direct;
-  const auto pd = make_primitive_desc(
-      engine_, algorithm, memory::desc(source_dims, type, tag), weights,
-      memory::desc({desc_.out_channels}, memory::data_type::f32, Tag::x), memory::desc(result_dims, type, tag),
-      {desc_.stride, desc_.stride}, {band.pad_top, desc_.pad_left}, {band.pad_bottom, desc_.pad_right}, attr);
+  const auto pd =
+      make_primitive_desc(engine_, algorithm, memory::desc(source_dims, type, tag), weights,
+                          memory::desc({desc_.out_channels}, memory::data_type::f32, Tag::x),
+                          memory::desc(result_dims, type, tag), {desc_.stride, desc_.stride},
+                          {band.pad_top, desc_.pad_left}, {band.pad_bottom, desc_.pad_right}, attr);
   BandKernel k;
   k.primitive = dnnl::convolution_forward(pd);
   k.source = pd.src_desc();
   k.weights = pd.weights_desc();
   k.result = pd.dst_desc();
   k.scratchpad = pd.scratchpad_desc();
-  add_reorders(k, memory::desc(source_dims, type, Tag::nhwc), memory::desc(result_dims, type, Tag::nhwc));
+  add_reorders(k, memory::desc(source_dims, type, Tag::nhwc),
+               memory::desc(result_dims, type, Tag::nhwc));
   if (kernels_.empty()) {
     weights_ = k.weights;
-    name_ = fmt::format("conv.{}.{} ({})", winograd_ ? "winograd" : "direct", native_bf16_ ? "bf16" : "f32",
-                        pd.impl_info_str());
+    name_ = fmt::format("conv.{}.{} ({})", winograd_ ? "winograd" : "direct",
+                        native_bf16_ ? "bf16" : "f32", pd.impl_info_str());
   }
   kernels_.emplace(band.shape(), std::move(k));
 }
 
-void DnnlConv::add_reorders(BandKernel& k, const memory::desc& source, const memory::desc& result) const {
+void DnnlConv::add_reorders(BandKernel& k, const memory::desc& source,
+                            const memory::desc& result) const {
   if (k.source != source) {
     k.reorder_in = dnnl::reorder(dnnl::reorder::primitive_desc(engine_, source, engine_, k.source));
   }
   if (k.result != result) {
-    k.reorder_out = dnnl::reorder(dnnl::reorder::primitive_desc(engine_, k.result, engine_, result));
+    k.reorder_out =
+        dnnl::reorder(dnnl::reorder::primitive_desc(engine_, k.result, engine_, result));
   }
 }
 
@@ -197,7 +211,7 @@ DnnlConv::Layout DnnlConv::layout(const BandKernel& k, const Band& band) const {
 }
 
 bool DnnlConv::pack(const HostTensor& weight, std::byte* packed) const {
-  const HostTensor wide = weight.to(DType::F32);
+  const HostTensor wide = (native_bf16_ ? weight.to(DType::BF16) : weight).to(DType::F32);
   for (const float v : wide.as<float>()) {
     if (!std::isfinite(v)) {
       return false;
@@ -214,8 +228,8 @@ bool DnnlConv::pack(const HostTensor& weight, std::byte* packed) const {
   return true;
 }
 
-void DnnlConv::run(const void* x, const std::byte* packed, const float* bias, void* y, std::int64_t task,
-                   std::byte* scratch) const {
+void DnnlConv::run(const void* x, const std::byte* packed, const float* bias, void* y,
+                   std::int64_t task, std::byte* scratch) const {
   omp_set_num_threads(1);  // of this thread: the engine owns the parallelism
   const auto count = static_cast<std::int64_t>(bands_.size());
   const std::int64_t b = task / count;
@@ -223,10 +237,11 @@ void DnnlConv::run(const void* x, const std::byte* packed, const float* bias, vo
   const BandKernel& k = kernels_.at(band.shape());
   const Layout l = layout(k, band);
   const auto bytes = static_cast<std::int64_t>(elem_bytes(desc_.elem));
-  const std::byte* source = static_cast<const std::byte*>(x) +
-                            (b * desc_.height + band.in_first) * desc_.width * desc_.in_channels * bytes;
-  std::byte* result = static_cast<std::byte*>(y) +
-                      (b * desc_.out_height + band.out_first) * desc_.out_width * desc_.out_channels * bytes;
+  const std::byte* source = static_cast<const std::byte*>(x) + (b * desc_.height + band.in_first) *
+                                                                   desc_.width * desc_.in_channels *
+                                                                   bytes;
+  std::byte* result = static_cast<std::byte*>(y) + (b * desc_.out_height + band.out_first) *
+                                                       desc_.out_width * desc_.out_channels * bytes;
   const bool widen = desc_.elem == Elem::Bf16 && !native_bf16_;
   std::byte* in = const_cast<std::byte*>(source);
   if (widen) {
@@ -252,8 +267,8 @@ void DnnlConv::run(const void* x, const std::byte* packed, const float* bias, vo
       stream,
       {{DNNL_ARG_SRC, own_in},
        {DNNL_ARG_WEIGHTS, memory(weights_, engine_, const_cast<std::byte*>(packed))},
-       {DNNL_ARG_BIAS, memory(memory::desc({desc_.out_channels}, memory::data_type::f32, Tag::x), engine_,
-                              const_cast<float*>(shift))},
+       {DNNL_ARG_BIAS, memory(memory::desc({desc_.out_channels}, memory::data_type::f32, Tag::x),
+                              engine_, const_cast<float*>(shift))},
        {DNNL_ARG_DST, own_out},
        {DNNL_ARG_SCRATCHPAD, memory(k.scratchpad, engine_, scratch + l.pad)}});
   if (k.reorder_out) {
@@ -266,39 +281,54 @@ void DnnlConv::run(const void* x, const std::byte* packed, const float* bias, vo
   }
 }
 
-// oneDNN's own limit follows the level; it holds for the process and only before its first primitive.
+// oneDNN's own limit follows the level; it holds for the process and only before its first
+// primitive.
 void limit_isa(Level level) {
   switch (level) {
-    case Level::Scalar: (void)dnnl_set_max_cpu_isa(dnnl_cpu_isa_sse41); break;
-    case Level::Avx2: (void)dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx2); break;
-    case Level::Avx512: (void)dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core); break;
-    case Level::Avx512Bf16: (void)dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16); break;
+    case Level::Scalar:
+      (void)dnnl_set_max_cpu_isa(dnnl_cpu_isa_sse41);
+      break;
+    case Level::Avx2:
+      (void)dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx2);
+      break;
+    case Level::Avx512:
+      (void)dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core);
+      break;
+    case Level::Avx512Bf16:
+      (void)dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
+      break;
   }
 }
 
 }  // namespace
 
-std::shared_ptr<ConvKernel> ConvKernel::create(const ConvDesc& desc, Level level, int threads) {
+std::shared_ptr<ConvKernel> ConvKernel::create(const ConvDesc& desc, Level level,
+                                               ConvAlgorithm algorithm) {
+  if ((algorithm == ConvAlgorithm::Winograd && !winograd_fits(desc, level)) ||
+      (algorithm == ConvAlgorithm::DirectBf16 &&
+       (desc.elem != Elem::Bf16 || level < Level::Avx512Bf16))) {
+    return nullptr;
+  }
   limit_isa(level);
   omp_set_num_threads(1);
-  std::vector<Algorithm> candidates;
-  if (winograd_fits(desc, level)) {
-    candidates.push_back(Algorithm::Winograd);
+  try {
+    return std::make_shared<DnnlConv>(desc, level, algorithm);
+  } catch (const dnnl::error&) {
+    return nullptr;  // not in this build of oneDNN, or beyond its instruction-set limit
   }
-  if (desc.elem == Elem::Bf16 && level >= Level::Avx512Bf16) {
-    candidates.push_back(Algorithm::DirectBf16);
-  }
-  candidates.push_back(Algorithm::Direct);
-  std::string reason;
-  for (const Algorithm algorithm : candidates) {
-    try {
-      return std::make_shared<DnnlConv>(desc, level, threads, algorithm);
-    } catch (const dnnl::error& e) {
-      reason = e.what();  // not in this build of oneDNN, or beyond its instruction-set limit
+}
+
+std::shared_ptr<ConvKernel> ConvKernel::create(const ConvDesc& desc, Level level) {
+  // In bf16 Winograd is up to 1.4 times as fast from 256 channels on and slower below, but it holds
+  // eight times the weights and 100 MB of scratch a thread (docs/benchmarks.md, "Convolution").
+  for (const ConvAlgorithm algorithm :
+       {ConvAlgorithm::DirectBf16, ConvAlgorithm::Winograd, ConvAlgorithm::Direct}) {
+    if (auto kernel = create(desc, level, algorithm)) {
+      return kernel;
     }
   }
-  fail(ErrorCode::Unsupported, "conv2d: oneDNN has no kernel for {}x{}x{} -> {}, {}x{}: {}", desc.height,
-       desc.width, desc.in_channels, desc.out_channels, desc.kernel_h, desc.kernel_w, reason);
+  fail(ErrorCode::Unsupported, "conv2d: oneDNN has no kernel for {}x{}x{} -> {}, {}x{}",
+       desc.height, desc.width, desc.in_channels, desc.out_channels, desc.kernel_h, desc.kernel_w);
 }
 
 }  // namespace difflet::cpu

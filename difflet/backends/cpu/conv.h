@@ -21,22 +21,29 @@ struct ConvDesc {
   Elem elem = Elem::F32;  // of x and y
 };
 
+// Ways to compute one: Winograd and Direct in f32 (bf16 is widened in each band), DirectBf16 with
+// bf16 products.
+enum class ConvAlgorithm : std::uint8_t { Winograd, DirectBf16, Direct };
+
 class ConvKernel {
  public:
-  // Chooses the implementation (Winograd, direct, 1x1) and the bands. Throws Unsupported.
-  static std::shared_ptr<ConvKernel> create(const ConvDesc& desc, Level level, int threads);
+  // The best that oneDNN has for the level. Throws Unsupported.
+  static std::shared_ptr<ConvKernel> create(const ConvDesc& desc, Level level);
+  // This one, for benchmarks and tests; null where it cannot be.
+  static std::shared_ptr<ConvKernel> create(const ConvDesc& desc, Level level,
+                                            ConvAlgorithm algorithm);
   virtual ~ConvKernel() = default;
 
-  virtual std::string_view name() const noexcept = 0;           // "conv.winograd.f32"
+  virtual std::string_view name() const noexcept = 0;  // "conv.winograd.f32"
   virtual std::size_t packed_bytes() const noexcept = 0;
-  virtual std::size_t scratch_bytes() const noexcept = 0;       // a thread
+  virtual std::size_t scratch_bytes() const noexcept = 0;  // a thread
   // weight [O, C/groups, kh, kw], any float dtype. Returns false when a value is NaN or Inf.
   virtual bool pack(const HostTensor& weight, std::byte* packed) const = 0;
   virtual std::int64_t tasks() const noexcept = 0;
   // x and y contiguous; bias f32 [O] or null. May be called by several threads, each with its own
   // scratch.
-  virtual void run(const void* x, const std::byte* packed, const float* bias, void* y, std::int64_t task,
-                   std::byte* scratch) const = 0;
+  virtual void run(const void* x, const std::byte* packed, const float* bias, void* y,
+                   std::int64_t task, std::byte* scratch) const = 0;
 };
 
 }  // namespace difflet::cpu

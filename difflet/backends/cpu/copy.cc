@@ -27,10 +27,18 @@ void copy_elements(std::size_t bytes, const std::byte* from, std::int64_t from_s
     return;
   }
   switch (bytes) {
-    case 1: copy_run<std::uint8_t>(from, from_step, to, to_step, n); return;
-    case 2: copy_run<std::uint16_t>(from, from_step, to, to_step, n); return;
-    case 4: copy_run<std::uint32_t>(from, from_step, to, to_step, n); return;
-    default: copy_run<std::uint64_t>(from, from_step, to, to_step, n); return;
+    case 1:
+      copy_run<std::uint8_t>(from, from_step, to, to_step, n);
+      return;
+    case 2:
+      copy_run<std::uint16_t>(from, from_step, to, to_step, n);
+      return;
+    case 4:
+      copy_run<std::uint32_t>(from, from_step, to, to_step, n);
+      return;
+    default:
+      copy_run<std::uint64_t>(from, from_step, to, to_step, n);
+      return;
   }
 }
 
@@ -43,7 +51,8 @@ void run_copy(const Run& run, const View& from, const View& to) {
   const auto blocks = static_cast<std::int64_t>(nest.offset.size());
   const std::int64_t rows = blocks * nest.rows;
   const std::int64_t run_bytes = nest.width * static_cast<std::int64_t>(bytes);
-  const std::int64_t step = std::max<std::int64_t>(1, kChunkBytes / std::max<std::int64_t>(1, run_bytes));
+  const std::int64_t step =
+      std::max<std::int64_t>(1, kChunkBytes / std::max<std::int64_t>(1, run_bytes));
   run.threads->run((rows + step - 1) / step, [&](std::int64_t task, int) {
     for (std::int64_t i = task * step; i < std::min(rows, (task + 1) * step); ++i) {
       const auto& o = nest.offset[static_cast<std::size_t>(i / nest.rows)];

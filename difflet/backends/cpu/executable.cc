@@ -1,7 +1,7 @@
 // Loading (planning, packing weights) and running.
 #include <algorithm>
-#include <atomic>
-#include <cstring>
+#include <chrono>
+#include <map>
 
 #include "difflet/backends/cpu/backend.h"
 #include "difflet/backends/cpu/conv.h"
@@ -9,6 +9,7 @@
 #include "difflet/backends/cpu/planner.h"
 #include "difflet/backends/cpu/weights.h"
 #include "difflet/base/error.h"
+#include "difflet/runtime/checks.h"
 
 namespace difflet::cpu {
 namespace {
@@ -16,15 +17,8 @@ namespace {
 class CpuExecutable : public runtime::Executable {
  public:
   CpuExecutable(graph::Graph graph, Level level, ThreadPool& threads)
-      : graph_(std::move(graph)), level_(level), threads_(&threads) {
+      : graph_(std::move(graph)), threads_(&threads) {
     plan_ = Planner(graph_, {.level = level, .threads = threads.size()}).build();
-    for (const graph::NodeId id : graph_.inputs()) {
-      inputs_.push_back(std::get<graph::Input>(graph_.node(id).op));
-    }
-  }
-
-  std::size_t planned_bytes() const {
-    return plan_.weight_bytes + plan_.arena_bytes + total_scratch();
   }
 
   void load(const runtime::WeightSource& source) {
@@ -41,6 +35,7 @@ class CpuExecutable : public runtime::Executable {
             .arena_bytes = plan_.arena_bytes,
             .scratch_bytes = total_scratch()};
   }
+  std::vector<std::string> profile() const override;
   std::vector<std::string> explain() const override {
     std::vector<std::string> lines;
     for (const Step& s : plan_.steps) {
@@ -58,17 +53,42 @@ class CpuExecutable : public runtime::Executable {
     return plan_.scratch_bytes * static_cast<std::size_t>(threads_->size());
   }
   void bind();
-  void check_inputs(const std::vector<HostTensor>& inputs) const;
 
   graph::Graph graph_;
-  Level level_;
   ThreadPool* threads_;
   Plan plan_;
-  std::vector<graph::Input> inputs_;
   HugeBuffer weights_, arena_, scratch_;
-  std::vector<std::byte*> base_;      // [buffer]
+  std::vector<std::byte*> base_;  // [buffer]
   std::vector<std::byte*> thread_scratch_;
+  std::vector<double> step_seconds_;  // of the last run
 };
+
+std::vector<std::string> CpuExecutable::profile() const {
+  struct Total {
+    double seconds = 0, flops = 0;
+    int steps = 0;
+  };
+  std::map<std::string, Total> by_kernel;
+  double all = 0;
+  for (std::size_t i = 0; i < step_seconds_.size(); ++i) {
+    const Step& step = plan_.steps[i];
+    Total& t = by_kernel[step.what.substr(0, step.what.find(' '))];
+    t.seconds += step_seconds_[i];
+    t.flops += step.flops;
+    t.steps += 1;
+    all += step_seconds_[i];
+  }
+  std::vector<std::pair<std::string, Total>> rows(by_kernel.begin(), by_kernel.end());
+  std::sort(rows.begin(), rows.end(),
+            [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
+  std::vector<std::string> lines;
+  for (const auto& [name, t] : rows) {
+    lines.push_back(fmt::format("{:<36} {:5} steps {:10.3f} ms {:5.1f} % {:8.1f} GFLOP/s", name,
+                                t.steps, t.seconds * 1e3, 100 * t.seconds / all,
+                                t.flops / t.seconds / 1e9));
+  }
+  return lines;
+}
 
 // Addresses that do not change between runs.
 void CpuExecutable::bind() {
@@ -90,19 +110,8 @@ void CpuExecutable::bind() {
   }
 }
 
-void CpuExecutable::check_inputs(const std::vector<HostTensor>& inputs) const {
-  check(inputs.size() == inputs_.size(), ErrorCode::InvalidArgument, "{}: expected {} inputs, got {}",
-        graph_.name(), inputs_.size(), inputs.size());
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const graph::Type want{inputs_[i].dtype, inputs_[i].shape};
-    const graph::Type got{inputs[i].dtype(), inputs[i].shape()};
-    check(want == got, ErrorCode::InvalidArgument, "{}: input '{}' must be {}, got {}", graph_.name(),
-          inputs_[i].name, want.str(), got.str());
-  }
-}
-
 std::vector<HostTensor> CpuExecutable::run(const std::vector<HostTensor>& inputs) {
-  check_inputs(inputs);
+  runtime::check_inputs(graph_, inputs);
   std::vector<HostTensor> outputs;
   for (const View& v : plan_.outputs) {
     outputs.emplace_back(v.dtype, v.shape);
@@ -116,8 +125,12 @@ std::vector<HostTensor> CpuExecutable::run(const std::vector<HostTensor>& inputs
     }
   }
   const Run run{.base = base_.data(), .scratch = thread_scratch_.data(), .threads = threads_};
-  for (const Step& step : plan_.steps) {
-    step.run(run);
+  step_seconds_.assign(plan_.steps.size(), 0);
+  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    plan_.steps[i].run(run);
+    step_seconds_[i] =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
   return outputs;
 }
@@ -130,8 +143,8 @@ Level choose_level(const std::string& name) {
   const auto level = parse_level(name);
   check(level.has_value(), ErrorCode::InvalidArgument,
         "unknown cpu level '{}': scalar, avx2, avx512 or avx512bf16", name);
-  check(*level <= best, ErrorCode::Unsupported, "cpu level {} is not available: this chip has {}", name,
-        level_name(best));
+  check(*level <= best, ErrorCode::Unsupported, "cpu level {} is not available: this chip has {}",
+        name, level_name(best));
   return *level;
 }
 
@@ -157,12 +170,12 @@ std::unique_ptr<runtime::Executable> CpuBackend::load(const graph::Graph& graph,
                                                       const runtime::LoadOptions& options) const {
   check(graph.mesh().ranks() == 1, ErrorCode::Unsupported,
         "the cpu backend runs one rank, the program was traced for {}", graph.mesh().ranks());
-  auto executable =
-      std::make_unique<CpuExecutable>(prepare(graph), choose_level(options.cpu_level), context.threads);
-  const std::size_t need = executable->planned_bytes();
+  auto executable = std::make_unique<CpuExecutable>(prepare(graph), choose_level(options.cpu_level),
+                                                    context.threads);
+  const std::size_t need = executable->memory().total();
   check(options.memory_limit == 0 || need <= options.memory_limit, ErrorCode::ResourceExhausted,
-        "{} needs {} MB (weights, activations and working memory), the limit is {} MB", graph.name(),
-        need >> 20U, options.memory_limit >> 20U);
+        "{} needs {} MB (weights, activations and working memory), the limit is {} MB",
+        graph.name(), need >> 20U, options.memory_limit >> 20U);
   executable->load(weights);
   return executable;
 }

@@ -17,11 +17,12 @@ HugeBuffer::HugeBuffer(std::size_t bytes) {
   if (bytes == 0) {
     return;
   }
-  check(bytes < SIZE_MAX - 2 * kPage, ErrorCode::ResourceExhausted, "cannot allocate {} bytes", bytes);
+  check(bytes < SIZE_MAX - 2 * kPage, ErrorCode::ResourceExhausted, "cannot allocate {} bytes",
+        bytes);
   size_ = (bytes + kPage - 1) / kPage * kPage;
   const std::size_t reserved = size_ + kPage;
-  void* raw = mmap(nullptr, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                   -1, 0);
+  void* raw = mmap(nullptr, reserved, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   check(raw != MAP_FAILED, ErrorCode::ResourceExhausted, "cannot allocate {} MB of memory",
         size_ >> 20U);
   // Trim to a 2 MB-aligned range, as huge pages need.

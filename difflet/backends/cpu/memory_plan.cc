@@ -15,8 +15,9 @@ MemoryPlan plan_memory(std::span<const Lifetime> buffers) {
   plan.offset.assign(buffers.size(), 0);
   std::vector<std::size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return buffers[a].bytes > buffers[b].bytes; });
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return buffers[a].bytes != buffers[b].bytes ? buffers[a].bytes > buffers[b].bytes : a < b;
+  });
   struct Placed {
     std::size_t begin, end;
     std::int64_t first, last;
@@ -34,9 +35,10 @@ MemoryPlan plan_memory(std::span<const Lifetime> buffers) {
     }
     plan.offset[i] = at;
     const Placed entry{at, at + bytes, b.first, b.last};
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), entry,
-                                   [](const Placed& x, const Placed& y) { return x.begin < y.begin; }),
-                  entry);
+    placed.insert(
+        std::upper_bound(placed.begin(), placed.end(), entry,
+                         [](const Placed& x, const Placed& y) { return x.begin < y.begin; }),
+        entry);
     plan.bytes = std::max(plan.bytes, at + bytes);
   }
   return plan;

@@ -28,12 +28,14 @@ struct Run {
   T* at(const View& v) const {
     return reinterpret_cast<T*>(base[v.buffer]) + v.offset;
   }
-  std::byte* bytes(std::uint32_t buffer, std::int64_t byte_offset) const { return base[buffer] + byte_offset; }
+  std::byte* bytes(std::uint32_t buffer, std::int64_t byte_offset) const {
+    return base[buffer] + byte_offset;
+  }
 };
 
 struct Step {
-  std::string what;   // "linear.avx512bf16.bf16 transformer_blocks.0.attn.to_q"
-  double flops = 0;   // 2 a multiply-add; 0 where it does not matter
+  std::string what;  // "linear.avx512bf16.bf16 transformer_blocks.0.attn.to_q"
+  double flops = 0;  // 2 a multiply-add; 0 where it does not matter
   std::function<void(const Run&)> run;
 };
 
@@ -41,9 +43,8 @@ enum class BufferKind : std::uint8_t { Arena, Weight, Constant, Input, Output };
 
 struct Buffer {
   BufferKind kind = BufferKind::Arena;
-  Lifetime life;                 // bytes; steps for Arena
-  std::size_t index = 0;         // of the input or output; byte offset in the weight region
-  std::int64_t uses = 0;
+  Lifetime life;          // bytes; steps for Arena
+  std::size_t index = 0;  // of the input or output; byte offset in the weight region
 };
 
 // Fills bytes [offset, offset + bytes) of the weight region from parameter `param`.
@@ -52,21 +53,21 @@ struct WeightJob {
   Kind kind = Kind::Plain;
   std::int64_t param = 0;
   std::uint32_t buffer = 0;
-  DType dtype = DType::F32;                  // Plain: as stored
-  const LinearKernel* kernel = nullptr;      // Linear
+  DType dtype = DType::F32;              // Plain: as stored
+  const LinearKernel* kernel = nullptr;  // Linear
   LinearDesc desc;
-  std::shared_ptr<ConvKernel> conv;          // Conv
+  std::shared_ptr<ConvKernel> conv;  // Conv
 };
 
 struct Plan {
   std::vector<Buffer> buffers;
   std::vector<Step> steps;
   std::vector<WeightJob> weights;
-  std::vector<HostTensor> constants;         // bytes of Constant buffers, by Buffer::index
-  std::vector<View> outputs;                 // views of Output buffers, contiguous
-  std::vector<std::size_t> arena_offset;     // [buffer]
+  std::vector<HostTensor> constants;      // bytes of Constant buffers, by Buffer::index
+  std::vector<View> outputs;              // views of Output buffers, contiguous
+  std::vector<std::size_t> arena_offset;  // [buffer]
   std::size_t arena_bytes = 0, weight_bytes = 0, scratch_bytes = 0;  // scratch a thread
-  std::vector<std::string> notes;            // refusals, for explain()
+  std::vector<std::string> notes;                                    // refusals, for explain()
 };
 
 }  // namespace difflet::cpu

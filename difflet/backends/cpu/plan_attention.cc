@@ -34,6 +34,21 @@ const void* data(const Run& run, const View& v) {
   return run.bytes(v.buffer, v.offset * static_cast<std::int64_t>(dtype_bytes(v.dtype)));
 }
 
+// The bias broadcast to [B, H, Lq, Lk], its last axis contiguous; the strides go into `args`.
+View bias_operand(Planner& p, NodeId id, NodeId operand, AttentionArgs& args) {
+  const View given = p.rows(operand);
+  View bias = broadcast_to(given, Shape{args.batch, args.heads, args.q_len, args.k_len});
+  if (bias.inner_stride() != 1) {
+    const View full = p.temporary(DType::F32, bias.shape);
+    p.copy(id, bias, full);
+    bias = full;
+  }
+  args.bias_batch = bias.strides[0];
+  args.bias_head = bias.strides[1];
+  args.bias_query = bias.strides[2];
+  return bias;
+}
+
 }  // namespace
 
 void plan_attention(Planner& p, NodeId id, const graph::Attention& op) {
@@ -56,20 +71,11 @@ void plan_attention(Planner& p, NodeId id, const graph::Attention& op) {
   args.scale = static_cast<float>(op.scale);
   args.causal = op.causal;
   check(v.shape[3] == q.shape[3], ErrorCode::Unsupported,
-        "attention: the cpu backend needs equal head dims, got {} and {}", q.shape.str(), v.shape.str());
+        "attention: the cpu backend needs equal head dims, got {} and {}", q.shape.str(),
+        v.shape.str());
   View bias;
   if (op.bias) {
-    bias = p.rows(in[next++]);
-    const View full = broadcast_to(bias, Shape{args.batch, args.heads, args.q_len, args.k_len});
-    if (full.inner_stride() != 1) {
-      bias = p.temporary(DType::F32, full.shape);
-      p.copy(id, full, bias);
-    } else {
-      bias = full;
-    }
-    args.bias_batch = bias.strides[0];
-    args.bias_head = bias.strides[1];
-    args.bias_query = bias.strides[2];
+    bias = bias_operand(p, id, in[next++], args);
   }
   View key_min;
   View key_max;
@@ -83,7 +89,8 @@ void plan_attention(Planner& p, NodeId id, const graph::Attention& op) {
   args.y_head = y.strides[2];
   const AttentionKernel& kernel = choose_kernel(p, args);
   p.use_scratch(kernel.scratch_bytes(args, p.options().threads));
-  const double flops = 4.0 * static_cast<double>(q.shape.elements()) * static_cast<double>(args.k_len);
+  const double flops =
+      4.0 * static_cast<double>(q.shape.elements()) * static_cast<double>(args.k_len);
   p.add_step(
       id, kernel.name,
       [=, &kernel, has_bias = op.bias, bounds = op.bounds](const Run& run) {
@@ -100,7 +107,8 @@ void plan_attention(Planner& p, NodeId id, const graph::Attention& op) {
           kernel.run(a, task, tasks, run.scratch[thread]);
         });
       },
-      {&q, &k, &v, &y, op.bias ? &bias : &y, op.bounds ? &key_min : &y, op.bounds ? &key_max : &y}, flops);
+      {&q, &k, &v, &y, op.bias ? &bias : &y, op.bounds ? &key_min : &y, op.bounds ? &key_max : &y},
+      flops);
 }
 
 }  // namespace difflet::cpu

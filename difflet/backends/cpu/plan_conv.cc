@@ -36,7 +36,7 @@ void plan_conv(Planner& p, NodeId id, const graph::Conv2d& op) {
                       .pad_right = op.pad_right,
                       .groups = op.groups,
                       .elem = elem_of(x.dtype)};
-  const std::shared_ptr<ConvKernel> kernel = ConvKernel::create(desc, p.options().level, p.options().threads);
+  const std::shared_ptr<ConvKernel> kernel = ConvKernel::create(desc, p.options().level);
   WeightJob job;
   job.kind = WeightJob::Kind::Conv;
   job.conv = kernel;

@@ -41,58 +41,60 @@ std::byte* at(const Run& run, const View& v, std::int64_t element) {
 }
 
 void vector_unary(Planner& p, NodeId id, UnaryFn fn, const char* name) {
-  const View x = p.view(p.graph().node(id).inputs[0]);
+  const NodeId operand = p.graph().node(id).inputs[0];
+  View x = p.view(operand);
   const View y = p.result(id);
-  const View* const operands[] = {&x, &y};
-  const LoopNest nest = collapse(y.shape, operands, Width::Merge);
+  const auto nest_of = [&y](const View& from) {
+    const View* const operands[] = {&from, &y};
+    return collapse(y.shape, operands, Width::Merge);
+  };
+  LoopNest nest = nest_of(x);
   if (nest.width > 1 && (nest.step[0] != 1 || nest.step[1] != 1)) {
-    // Odd strides: bring the operand into order first.
-    const View dense = p.dense(p.graph().node(id).inputs[0]);
-    const View* const again[] = {&dense, &y};
-    const LoopNest ordered = collapse(y.shape, again, Width::Merge);
-    const RowwiseKernels* k = &p.rowwise();
-    p.add_step(
-        id, name,
-        [=](const Run& run) {
-          for (const auto& o : ordered.offset) {
-            for_chunks(run, ordered.rows, ordered.width, [&](std::int64_t r, std::int64_t c, std::int64_t n) {
-              k->unary(fn, at(run, dense, o[0] + r * ordered.row_stride[0] + c), elem_of(dense.dtype),
-                       at(run, y, o[1] + r * ordered.row_stride[1] + c), elem_of(y.dtype), n);
-            });
-          }
-        },
-        {&dense, &y});
-    return;
+    x = p.dense(operand);  // odd strides
+    nest = nest_of(x);
   }
   const RowwiseKernels* k = &p.rowwise();
-  p.add_step(
-      id, name,
-      [=](const Run& run) {
-        for (const auto& o : nest.offset) {
-          for_chunks(run, nest.rows, nest.width, [&](std::int64_t r, std::int64_t c, std::int64_t n) {
-            k->unary(fn, at(run, x, o[0] + r * nest.row_stride[0] + c), elem_of(x.dtype),
-                     at(run, y, o[1] + r * nest.row_stride[1] + c), elem_of(y.dtype), n);
-          });
-        }
-      },
-      {&x, &y});
+  p.add_step(id, name,
+             [=](const Run& run) {
+               for (const auto& o : nest.offset) {
+                 for_chunks(
+                     run, nest.rows, nest.width,
+                     [&](std::int64_t r, std::int64_t c, std::int64_t n) {
+                       k->unary(fn, at(run, x, o[0] + r * nest.row_stride[0] + c), elem_of(x.dtype),
+                                at(run, y, o[1] + r * nest.row_stride[1] + c), elem_of(y.dtype), n);
+                     });
+               }
+             },
+             {&x, &y});
 }
 
 UnaryFn unary_fn(graph::UnaryKind kind) {
   using K = graph::UnaryKind;
   switch (kind) {
-    case K::Neg: return UnaryFn::Neg;
-    case K::Abs: return UnaryFn::Abs;
-    case K::Exp: return UnaryFn::Exp;
-    case K::Log: return UnaryFn::Log;
-    case K::Sin: return UnaryFn::Sin;
-    case K::Cos: return UnaryFn::Cos;
-    case K::Sqrt: return UnaryFn::Sqrt;
-    case K::Rsqrt: return UnaryFn::Rsqrt;
-    case K::Tanh: return UnaryFn::Tanh;
-    case K::Erf: return UnaryFn::Erf;
-    case K::Sigmoid: return UnaryFn::Sigmoid;
-    case K::Floor: return UnaryFn::Floor;
+    case K::Neg:
+      return UnaryFn::Neg;
+    case K::Abs:
+      return UnaryFn::Abs;
+    case K::Exp:
+      return UnaryFn::Exp;
+    case K::Log:
+      return UnaryFn::Log;
+    case K::Sin:
+      return UnaryFn::Sin;
+    case K::Cos:
+      return UnaryFn::Cos;
+    case K::Sqrt:
+      return UnaryFn::Sqrt;
+    case K::Rsqrt:
+      return UnaryFn::Rsqrt;
+    case K::Tanh:
+      return UnaryFn::Tanh;
+    case K::Erf:
+      return UnaryFn::Erf;
+    case K::Sigmoid:
+      return UnaryFn::Sigmoid;
+    case K::Floor:
+      return UnaryFn::Floor;
   }
   return UnaryFn::Copy;
 }
@@ -100,13 +102,20 @@ UnaryFn unary_fn(graph::UnaryKind kind) {
 BinaryFn binary_fn(graph::BinaryKind kind) {
   using K = graph::BinaryKind;
   switch (kind) {
-    case K::Add: return BinaryFn::Add;
-    case K::Sub: return BinaryFn::Sub;
-    case K::Mul: return BinaryFn::Mul;
-    case K::Div: return BinaryFn::Div;
-    case K::Max: return BinaryFn::Max;
-    case K::Min: return BinaryFn::Min;
-    case K::Pow: return BinaryFn::Pow;
+    case K::Add:
+      return BinaryFn::Add;
+    case K::Sub:
+      return BinaryFn::Sub;
+    case K::Mul:
+      return BinaryFn::Mul;
+    case K::Div:
+      return BinaryFn::Div;
+    case K::Max:
+      return BinaryFn::Max;
+    case K::Min:
+      return BinaryFn::Min;
+    case K::Pow:
+      return BinaryFn::Pow;
   }
   return BinaryFn::Add;
 }
@@ -114,12 +123,18 @@ BinaryFn binary_fn(graph::BinaryKind kind) {
 UnaryFn activation_fn(graph::Activation act) {
   using A = graph::Activation;
   switch (act) {
-    case A::None: return UnaryFn::Copy;
-    case A::GeluTanh: return UnaryFn::GeluTanh;
-    case A::GeluErf: return UnaryFn::GeluErf;
-    case A::QuickGelu: return UnaryFn::QuickGelu;
-    case A::Silu: return UnaryFn::Silu;
-    case A::Relu: return UnaryFn::Relu;
+    case A::None:
+      return UnaryFn::Copy;
+    case A::GeluTanh:
+      return UnaryFn::GeluTanh;
+    case A::GeluErf:
+      return UnaryFn::GeluErf;
+    case A::QuickGelu:
+      return UnaryFn::QuickGelu;
+    case A::Silu:
+      return UnaryFn::Silu;
+    case A::Relu:
+      return UnaryFn::Relu;
   }
   return UnaryFn::Copy;
 }
@@ -127,13 +142,20 @@ UnaryFn activation_fn(graph::Activation act) {
 std::int64_t integer_binary(graph::BinaryKind kind, std::int64_t a, std::int64_t b) {
   using K = graph::BinaryKind;
   switch (kind) {
-    case K::Add: return a + b;
-    case K::Sub: return a - b;
-    case K::Mul: return a * b;
-    case K::Div: return b == 0 ? 0 : a / b;
-    case K::Max: return std::max(a, b);
-    case K::Min: return std::min(a, b);
-    case K::Pow: return static_cast<std::int64_t>(std::pow(static_cast<double>(a), static_cast<double>(b)));
+    case K::Add:
+      return a + b;
+    case K::Sub:
+      return a - b;
+    case K::Mul:
+      return a * b;
+    case K::Div:
+      return b == 0 ? 0 : a / b;
+    case K::Max:
+      return std::max(a, b);
+    case K::Min:
+      return std::min(a, b);
+    case K::Pow:
+      return static_cast<std::int64_t>(std::pow(static_cast<double>(a), static_cast<double>(b)));
   }
   return 0;
 }
@@ -141,12 +163,18 @@ std::int64_t integer_binary(graph::BinaryKind kind, std::int64_t a, std::int64_t
 bool compare_values(graph::CompareKind kind, double a, double b) {
   using K = graph::CompareKind;
   switch (kind) {
-    case K::Eq: return a == b;
-    case K::Ne: return a != b;
-    case K::Lt: return a < b;
-    case K::Le: return a <= b;
-    case K::Gt: return a > b;
-    case K::Ge: return a >= b;
+    case K::Eq:
+      return a == b;
+    case K::Ne:
+      return a != b;
+    case K::Lt:
+      return a < b;
+    case K::Le:
+      return a <= b;
+    case K::Gt:
+      return a > b;
+    case K::Ge:
+      return a >= b;
   }
   return false;
 }
@@ -162,20 +190,20 @@ void plan_unary(Planner& p, NodeId id, const graph::Unary& op) {
     vector_unary(p, id, unary_fn(op.kind), "unary");
     return;
   }
-  check(op.kind == graph::UnaryKind::Neg || op.kind == graph::UnaryKind::Abs, ErrorCode::Unsupported,
-        "this function needs a float operand, got {}", p.graph().node(id).type.str());
+  check(op.kind == graph::UnaryKind::Neg || op.kind == graph::UnaryKind::Abs,
+        ErrorCode::Unsupported, "this function needs a float operand, got {}",
+        p.graph().node(id).type.str());
   const View x = p.view(p.graph().node(id).inputs[0]);
   const View y = p.result(id);
   const bool negate = op.kind == graph::UnaryKind::Neg;
-  p.add_step(
-      id, "unary.integer",
-      [=](const Run& run) {
-        walk(y.shape, {&x, &y}, [&](const auto& e) {
-          const std::int64_t v = load_integer(run, x, e[0]);
-          store_integer(run, y, e[1], negate || v < 0 ? -v : v);
-        });
-      },
-      {&x, &y});
+  p.add_step(id, "unary.integer",
+             [=](const Run& run) {
+               walk(y.shape, {&x, &y}, [&](const auto& e) {
+                 const std::int64_t v = load_integer(run, x, e[0]);
+                 store_integer(run, y, e[1], negate || v < 0 ? -v : v);
+               });
+             },
+             {&x, &y});
 }
 
 void plan_convert(Planner& p, NodeId id, const graph::Convert& op) {
@@ -194,18 +222,17 @@ void plan_convert(Planner& p, NodeId id, const graph::Convert& op) {
   }
   const View x = p.view(operand);
   const View y = p.result(id);
-  p.add_step(
-      id, "convert.scalar",
-      [=](const Run& run) {
-        walk(y.shape, {&x, &y}, [&](const auto& e) {
-          if (is_float(x.dtype)) {
-            store_float(run, y, e[1], load_float(run, x, e[0]));
-          } else {
-            store_integer(run, y, e[1], load_integer(run, x, e[0]));
-          }
-        });
-      },
-      {&x, &y});
+  p.add_step(id, "convert.scalar",
+             [=](const Run& run) {
+               walk(y.shape, {&x, &y}, [&](const auto& e) {
+                 if (is_float(x.dtype)) {
+                   store_float(run, y, e[1], load_float(run, x, e[0]));
+                 } else {
+                   store_integer(run, y, e[1], load_integer(run, x, e[0]));
+                 }
+               });
+             },
+             {&x, &y});
 }
 
 void plan_binary(Planner& p, NodeId id, const graph::Binary& op) {
@@ -215,15 +242,15 @@ void plan_binary(Planner& p, NodeId id, const graph::Binary& op) {
   View b = broadcast_to(p.view(in[1]), shape);
   if (!vector_dtype(p.graph().node(id).type.dtype)) {
     const View y = p.result(id);
-    p.add_step(
-        id, "binary.integer",
-        [=, kind = op.kind](const Run& run) {
-          walk(y.shape, {&a, &b, &y}, [&](const auto& e) {
-            store_integer(run, y, e[2],
-                          integer_binary(kind, load_integer(run, a, e[0]), load_integer(run, b, e[1])));
-          });
-        },
-        {&a, &b, &y});
+    p.add_step(id, "binary.integer",
+               [=, kind = op.kind](const Run& run) {
+                 walk(y.shape, {&a, &b, &y}, [&](const auto& e) {
+                   store_integer(run, y, e[2],
+                                 integer_binary(kind, load_integer(run, a, e[0]),
+                                                load_integer(run, b, e[1])));
+                 });
+               },
+               {&a, &b, &y});
     return;
   }
   const View y = p.result(id);
@@ -246,11 +273,12 @@ void plan_binary(Planner& p, NodeId id, const graph::Binary& op) {
         const int sa = static_cast<int>(nest.step[0]);
         const int sb = static_cast<int>(nest.step[1]);
         for (const auto& o : nest.offset) {
-          for_chunks(run, nest.rows, nest.width, [&](std::int64_t r, std::int64_t c, std::int64_t n) {
-            k->binary(fn, at(run, a, o[0] + r * nest.row_stride[0] + c * sa), elem_of(a.dtype), sa,
-                      at(run, b, o[1] + r * nest.row_stride[1] + c * sb), elem_of(b.dtype), sb,
-                      at(run, y, o[2] + r * nest.row_stride[2] + c), elem_of(y.dtype), n);
-          });
+          for_chunks(
+              run, nest.rows, nest.width, [&](std::int64_t r, std::int64_t c, std::int64_t n) {
+                k->binary(fn, at(run, a, o[0] + r * nest.row_stride[0] + c * sa), elem_of(a.dtype),
+                          sa, at(run, b, o[1] + r * nest.row_stride[1] + c * sb), elem_of(b.dtype),
+                          sb, at(run, y, o[2] + r * nest.row_stride[2] + c), elem_of(y.dtype), n);
+              });
         }
       },
       {&a, &b, &y});
@@ -266,8 +294,9 @@ void plan_compare(Planner& p, NodeId id, const graph::Compare& op) {
       id, "compare",
       [=, kind = op.kind](const Run& run) {
         walk(y.shape, {&a, &b, &y}, [&](const auto& e) {
-          store_integer(run, y, e[2],
-                        compare_values(kind, load_number(run, a, e[0]), load_number(run, b, e[1])) ? 1 : 0);
+          store_integer(
+              run, y, e[2],
+              compare_values(kind, load_number(run, a, e[0]), load_number(run, b, e[1])) ? 1 : 0);
         });
       },
       {&a, &b, &y});
@@ -280,15 +309,14 @@ void plan_select(Planner& p, NodeId id, const graph::Select& /*op*/) {
   const View a = broadcast_to(p.view(in[1]), shape);
   const View b = broadcast_to(p.view(in[2]), shape);
   const View y = p.result(id);
-  p.add_step(
-      id, "select",
-      [=](const Run& run) {
-        walk(y.shape, {&c, &a, &b, &y}, [&](const auto& e) {
-          const bool first = load_integer(run, c, e[0]) != 0;
-          copy_element(run, first ? a : b, first ? e[1] : e[2], y, e[3]);
-        });
-      },
-      {&c, &a, &b, &y});
+  p.add_step(id, "select",
+             [=](const Run& run) {
+               walk(y.shape, {&c, &a, &b, &y}, [&](const auto& e) {
+                 const bool first = load_integer(run, c, e[0]) != 0;
+                 copy_element(run, first ? a : b, first ? e[1] : e[2], y, e[3]);
+               });
+             },
+             {&c, &a, &b, &y});
 }
 
 }  // namespace difflet::cpu

@@ -1,4 +1,5 @@
-// Products: Linear with a packed parameter (or packed on the fly) and MatMul through the same kernels.
+// Products: Linear with a packed parameter (or packed on the fly) and MatMul through the same
+// kernels.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -180,53 +181,65 @@ void plan_linear(Planner& p, NodeId id, const graph::Linear& op) {
       id, kernel.name,
       [=, &kernel](const Run& run) {
         if (!o.stored) {
-          kernel.pack(desc, const_rows(run, o.weight, o.weight.offset, 0).data, elem_of(o.weight.dtype), 0,
-                      desc.n, run.bytes(o.packed.buffer, 0));
+          kernel.pack(desc, const_rows(run, o.weight, o.weight.offset, 0).data,
+                      elem_of(o.weight.dtype), 0, desc.n, run.bytes(o.packed.buffer, 0));
         }
         run_blocks(run, kernel, args, o, nest);
       },
-      {&o.rows[kX], &o.rows[kY], &o.rows[kMul], &o.rows[kResidual], &o.bias, &o.weight, &o.packed}, flops);
+      {&o.rows[kX], &o.rows[kY], &o.rows[kMul], &o.rows[kResidual], &o.bias, &o.weight, &o.packed},
+      flops);
 }
 
-void plan_matmul(Planner& p, NodeId id, const graph::MatMul& /*op*/) {
-  const auto& in = p.graph().node(id).inputs;
-  const View a = p.rows(in[0]);  // [..., M, K]
-  // The kernels take the second factor as [N, K].
-  const View b = p.view(in[1]);
+namespace {
+
+// The second factor [..., K, N] as the kernels take it: [..., N, K], contiguous.
+View transposed_factor(Planner& p, NodeId id, NodeId operand) {
+  const View b = p.view(operand);
   const std::size_t rank = b.shape.rank();
   std::vector<std::int64_t> swap(rank);
   for (std::size_t i = 0; i < rank; ++i) {
     swap[i] = static_cast<std::int64_t>(i);
   }
   std::swap(swap[rank - 1], swap[rank - 2]);
-  View bt = transposed(b, swap);
-  if (!bt.contiguous()) {
-    const View dense = p.temporary(bt.dtype, bt.shape);
-    p.copy(id, bt, dense);
-    bt = dense;
+  const View bt = transposed(b, swap);
+  if (bt.contiguous()) {
+    return bt;
   }
+  const View dense = p.temporary(bt.dtype, bt.shape);
+  p.copy(id, bt, dense);
+  return dense;
+}
+
+// All axes but the last two, broadcast to `batch`.
+View batch_axes(const View& v, const Shape& batch) {
+  View r = v;
+  r.shape = Shape(Dims(v.shape.dims().begin(), v.shape.dims().end() - 2));
+  r.strides.resize(r.shape.rank());
+  return broadcast_to(r, batch);
+}
+
+}  // namespace
+
+void plan_matmul(Planner& p, NodeId id, const graph::MatMul& /*op*/) {
+  const auto& in = p.graph().node(id).inputs;
+  const View a = p.rows(in[0]);  // [..., M, K]
+  const View bt = transposed_factor(p, id, in[1]);
   const View y = p.result(id);
   const LinearDesc desc{.n = y.shape.dim(-1),
                         .k = a.shape.dim(-1),
                         .x = elem_of(a.dtype),
-                        .w = elem_of(b.dtype),
+                        .w = elem_of(bt.dtype),
                         .y = elem_of(y.dtype)};
   const LinearKernel& kernel = choose_kernel(p, desc);
   const View packed = p.temporary(
       DType::I32, Shape{static_cast<std::int64_t>((kernel.packed_bytes(desc) + 3) / 4)});
   // Loop over the batch axes; each item is one product.
-  const Dims batch(y.shape.dims().begin(), y.shape.dims().end() - 2);
-  const auto batch_view = [&](const View& v) {
-    View r = v;
-    r.shape = Shape(Dims(v.shape.dims().begin(), v.shape.dims().end() - 2));
-    r.strides.resize(r.shape.rank());
-    return broadcast_to(r, Shape(batch));
-  };
-  const View ab = batch_view(a);
-  const View bb = batch_view(bt);
-  const View yb = batch_view(y);
+  const Shape batch(Dims(y.shape.dims().begin(), y.shape.dims().end() - 2));
+  const View ab = batch_axes(a, batch);
+  const View bb = batch_axes(bt, batch);
+  const View yb = batch_axes(y, batch);
   const View* const operands[] = {&ab, &bb, &yb};
-  const LoopNest nest = collapse(Shape(batch), operands, Width::Merge);
+  const LoopNest nest = collapse(batch, operands, Width::Merge);
   LinearArgs shape_args;
   shape_args.m = y.shape.dim(-2);
   shape_args.n = desc.n;

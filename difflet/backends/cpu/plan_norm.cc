@@ -12,7 +12,9 @@ using graph::NodeId;
 // Rows handed to one task: enough work to be worth a hand-over, small enough to balance.
 constexpr std::int64_t kTaskElements = 32768;
 
-std::int64_t rows_per_task(std::int64_t width) { return std::max<std::int64_t>(1, kTaskElements / std::max<std::int64_t>(1, width)); }
+std::int64_t rows_per_task(std::int64_t width) {
+  return std::max<std::int64_t>(1, kTaskElements / std::max<std::int64_t>(1, width));
+}
 
 template <typename F>
 void for_row_tasks(const Run& run, std::int64_t rows, std::int64_t width, const F& f) {
@@ -81,29 +83,28 @@ void plan_layer_norm(Planner& p, NodeId id, const graph::LayerNorm& op) {
   const View* const operands[] = {&x, &y, &scale, &shift};
   const LoopNest nest = collapse(y.shape, operands, Width::LastAxis);
   const RowwiseKernels* kernels = &p.rowwise();
-  p.add_step(
-      id, op.modulated ? "layer_norm.modulated" : "layer_norm",
-      [=, scale = View(scale), shift = View(shift), eps = op.eps, affine = op.affine,
-       modulated = op.modulated](const Run& run) {
-        NormArgs args;
-        args.rows = nest.rows;
-        args.width = nest.width;
-        args.eps = static_cast<float>(eps);
-        args.weight = vector_operand(run, affine ? &weight : nullptr);
-        args.bias = vector_operand(run, affine ? &bias : nullptr);
-        for (const auto& o : nest.offset) {
-          args.x = const_rows(run, x, o[0], nest.row_stride[0]);
-          args.y = out_rows(run, y, o[1], nest.row_stride[1]);
-          if (modulated) {
-            args.scale = const_rows(run, scale, o[2], nest.row_stride[2]);
-            args.shift = const_rows(run, shift, o[3], nest.row_stride[3]);
-          }
-          for_row_tasks(run, args.rows, args.width, [&](std::int64_t r0, std::int64_t r1) {
-            kernels->layer_norm(args, r0, r1);
-          });
-        }
-      },
-      {&x, &y, &scale, &shift, op.affine ? &weight : &y, op.affine ? &bias : &y});
+  p.add_step(id, op.modulated ? "layer_norm.modulated" : "layer_norm",
+             [=, scale = View(scale), shift = View(shift), eps = op.eps, affine = op.affine,
+              modulated = op.modulated](const Run& run) {
+               NormArgs args;
+               args.rows = nest.rows;
+               args.width = nest.width;
+               args.eps = static_cast<float>(eps);
+               args.weight = vector_operand(run, affine ? &weight : nullptr);
+               args.bias = vector_operand(run, affine ? &bias : nullptr);
+               for (const auto& o : nest.offset) {
+                 args.x = const_rows(run, x, o[0], nest.row_stride[0]);
+                 args.y = out_rows(run, y, o[1], nest.row_stride[1]);
+                 if (modulated) {
+                   args.scale = const_rows(run, scale, o[2], nest.row_stride[2]);
+                   args.shift = const_rows(run, shift, o[3], nest.row_stride[3]);
+                 }
+                 for_row_tasks(run, args.rows, args.width, [&](std::int64_t r0, std::int64_t r1) {
+                   kernels->layer_norm(args, r0, r1);
+                 });
+               }
+             },
+             {&x, &y, &scale, &shift, op.affine ? &weight : &y, op.affine ? &bias : &y});
 }
 
 void plan_rms_norm(Planner& p, NodeId id, const graph::RmsNorm& op) {
@@ -114,23 +115,22 @@ void plan_rms_norm(Planner& p, NodeId id, const graph::RmsNorm& op) {
   const View* const operands[] = {&x, &y};
   const LoopNest nest = collapse(y.shape, operands, Width::LastAxis);
   const RowwiseKernels* kernels = &p.rowwise();
-  p.add_step(
-      id, "rms_norm",
-      [=, eps = op.eps, has_weight = op.weight](const Run& run) {
-        NormArgs args;
-        args.rows = nest.rows;
-        args.width = nest.width;
-        args.eps = static_cast<float>(eps);
-        args.weight = vector_operand(run, has_weight ? &weight : nullptr);
-        for (const auto& o : nest.offset) {
-          args.x = const_rows(run, x, o[0], nest.row_stride[0]);
-          args.y = out_rows(run, y, o[1], nest.row_stride[1]);
-          for_row_tasks(run, args.rows, args.width, [&](std::int64_t r0, std::int64_t r1) {
-            kernels->rms_norm(args, r0, r1);
-          });
-        }
-      },
-      {&x, &y, &weight});
+  p.add_step(id, "rms_norm",
+             [=, eps = op.eps, has_weight = op.weight](const Run& run) {
+               NormArgs args;
+               args.rows = nest.rows;
+               args.width = nest.width;
+               args.eps = static_cast<float>(eps);
+               args.weight = vector_operand(run, has_weight ? &weight : nullptr);
+               for (const auto& o : nest.offset) {
+                 args.x = const_rows(run, x, o[0], nest.row_stride[0]);
+                 args.y = out_rows(run, y, o[1], nest.row_stride[1]);
+                 for_row_tasks(run, args.rows, args.width, [&](std::int64_t r0, std::int64_t r1) {
+                   kernels->rms_norm(args, r0, r1);
+                 });
+               }
+             },
+             {&x, &y, &weight});
 }
 
 void plan_softmax(Planner& p, NodeId id, const graph::Softmax& /*op*/) {
@@ -139,18 +139,17 @@ void plan_softmax(Planner& p, NodeId id, const graph::Softmax& /*op*/) {
   const View* const operands[] = {&x, &y};
   const LoopNest nest = collapse(y.shape, operands, Width::LastAxis);
   const RowwiseKernels* kernels = &p.rowwise();
-  p.add_step(
-      id, "softmax",
-      [=](const Run& run) {
-        for (const auto& o : nest.offset) {
-          const ConstRows xr = const_rows(run, x, o[0], nest.row_stride[0]);
-          const Rows yr = out_rows(run, y, o[1], nest.row_stride[1]);
-          for_row_tasks(run, nest.rows, nest.width, [&](std::int64_t r0, std::int64_t r1) {
-            kernels->softmax(xr, yr, nest.width, r0, r1);
-          });
-        }
-      },
-      {&x, &y});
+  p.add_step(id, "softmax",
+             [=](const Run& run) {
+               for (const auto& o : nest.offset) {
+                 const ConstRows xr = const_rows(run, x, o[0], nest.row_stride[0]);
+                 const Rows yr = out_rows(run, y, o[1], nest.row_stride[1]);
+                 for_row_tasks(run, nest.rows, nest.width, [&](std::int64_t r0, std::int64_t r1) {
+                   kernels->softmax(xr, yr, nest.width, r0, r1);
+                 });
+               }
+             },
+             {&x, &y});
 }
 
 // x [B, L, H, D]: one call a batch item.
@@ -171,22 +170,21 @@ void plan_rope(Planner& p, NodeId id, const graph::Rope& op) {
   shape_args.eps = static_cast<float>(op.eps);
   shape_args.pairs = op.pairs == graph::RopePairs::Half ? RopePairs::Half : RopePairs::Interleaved;
   const RowwiseKernels* kernels = &p.rowwise();
-  p.add_step(
-      id, op.norm ? "rope.normed" : "rope",
-      [=, norm = op.norm](const Run& run) {
-        RopeArgs args = shape_args;
-        args.cos = run.at<float>(cos);
-        args.sin = run.at<float>(sin);
-        args.norm_weight = vector_operand(run, norm ? &weight : nullptr);
-        for (std::int64_t b = 0; b < x.shape[0]; ++b) {
-          args.x = const_rows(run, x, x.offset + b * x.strides[0], x.strides[2]);
-          args.y = out_rows(run, y, y.offset + b * y.strides[0], y.strides[2]);
-          for_row_tasks(run, args.rows, args.width, [&](std::int64_t r0, std::int64_t r1) {
-            kernels->rope(args, r0, r1);
-          });
-        }
-      },
-      {&x, &y, &cos, &sin, &weight});
+  p.add_step(id, op.norm ? "rope.normed" : "rope",
+             [=, norm = op.norm](const Run& run) {
+               RopeArgs args = shape_args;
+               args.cos = run.at<float>(cos);
+               args.sin = run.at<float>(sin);
+               args.norm_weight = vector_operand(run, norm ? &weight : nullptr);
+               for (std::int64_t b = 0; b < x.shape[0]; ++b) {
+                 args.x = const_rows(run, x, x.offset + b * x.strides[0], x.strides[2]);
+                 args.y = out_rows(run, y, y.offset + b * y.strides[0], y.strides[2]);
+                 for_row_tasks(run, args.rows, args.width, [&](std::int64_t r0, std::int64_t r1) {
+                   kernels->rope(args, r0, r1);
+                 });
+               }
+             },
+             {&x, &y, &cos, &sin, &weight});
 }
 
 namespace {
@@ -215,7 +213,8 @@ void group_norm_item(const Run& run, const RowwiseKernels& kernels, const GroupN
     const double mean = sum / count;
     const double variance = std::max(0.0, squares / count - mean * mean);
     mean_rstd[g * 2] = static_cast<float>(mean);
-    mean_rstd[g * 2 + 1] = static_cast<float>(1.0 / std::sqrt(variance + static_cast<double>(args.eps)));
+    mean_rstd[g * 2 + 1] =
+        static_cast<float>(1.0 / std::sqrt(variance + static_cast<double>(args.eps)));
   }
   run.threads->run(chunks, [&](std::int64_t c, int) {
     const std::int64_t p0 = c * kGroupNormPixels;
@@ -238,7 +237,8 @@ void plan_group_norm(Planner& p, NodeId id, const graph::GroupNorm& op) {
   GroupNormArgs shape_args;
   shape_args.batch = x.shape[0];
   shape_args.channels = x.shape.dim(-1);
-  shape_args.pixels = x.shape.elements() / std::max<std::int64_t>(1, shape_args.batch * shape_args.channels);
+  shape_args.pixels =
+      x.shape.elements() / std::max<std::int64_t>(1, shape_args.batch * shape_args.channels);
   shape_args.groups = op.groups;
   shape_args.eps = static_cast<float>(op.eps);
   shape_args.act = act_of(op.act);
@@ -246,19 +246,19 @@ void plan_group_norm(Planner& p, NodeId id, const graph::GroupNorm& op) {
   const View sums = p.temporary(DType::I64, Shape{chunks, op.groups, 2});
   const View stats = p.temporary(DType::F32, Shape{op.groups, 2});
   const RowwiseKernels* kernels = &p.rowwise();
-  p.add_step(
-      id, "group_norm",
-      [=](const Run& run) {
-        GroupNormArgs args = shape_args;
-        args.x = const_rows(run, x, x.offset, args.channels);
-        args.y = out_rows(run, y, y.offset, args.channels);
-        args.weight = run.at<float>(weight);
-        args.bias = run.at<float>(bias);
-        for (std::int64_t b = 0; b < args.batch; ++b) {
-          group_norm_item(run, *kernels, args, b, run.at<double>(sums), run.at<float>(stats));
-        }
-      },
-      {&x, &y, &weight, &bias, &sums, &stats});
+  p.add_step(id, "group_norm",
+             [=](const Run& run) {
+               GroupNormArgs args = shape_args;
+               args.x = const_rows(run, x, x.offset, args.channels);
+               args.y = out_rows(run, y, y.offset, args.channels);
+               args.weight = run.at<float>(weight);
+               args.bias = run.at<float>(bias);
+               for (std::int64_t b = 0; b < args.batch; ++b) {
+                 group_norm_item(run, *kernels, args, b, run.at<double>(sums),
+                                 run.at<float>(stats));
+               }
+             },
+             {&x, &y, &weight, &bias, &sums, &stats});
   if (placed.buffer != y.buffer) {
     p.copy(id, y, placed);
   }

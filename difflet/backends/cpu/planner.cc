@@ -17,12 +17,18 @@ Elem elem_of(DType dtype) {
 Act act_of(graph::Activation act) {
   using A = graph::Activation;
   switch (act) {
-    case A::None: return Act::None;
-    case A::GeluTanh: return Act::GeluTanh;
-    case A::GeluErf: return Act::GeluErf;
-    case A::QuickGelu: return Act::QuickGelu;
-    case A::Silu: return Act::Silu;
-    case A::Relu: return Act::Relu;
+    case A::None:
+      return Act::None;
+    case A::GeluTanh:
+      return Act::GeluTanh;
+    case A::GeluErf:
+      return Act::GeluErf;
+    case A::QuickGelu:
+      return Act::QuickGelu;
+    case A::Silu:
+      return Act::Silu;
+    case A::Relu:
+      return Act::Relu;
   }
   return Act::None;
 }
@@ -78,8 +84,8 @@ bool makes_no_buffer(const graph::Op& op) {
       graph::overloaded{
           [](const graph::Input&) { return true; }, [](const graph::Param&) { return true; },
           [](const graph::Constant&) { return true; }, [](const graph::Slice&) { return true; },
-          [](const graph::Transpose&) { return true; }, [](const graph::Broadcast&) { return true; },
-          [](const auto&) { return false; }},
+          [](const graph::Transpose&) { return true; },
+          [](const graph::Broadcast&) { return true; }, [](const auto&) { return false; }},
       op);
 }
 
@@ -272,8 +278,8 @@ View Planner::f32_vector(NodeId id) {
   const RowwiseKernels* k = rowwise_;
   add_step(id, "convert",
            [=](const Run& run) {
-             k->unary(UnaryFn::Copy, run.at<std::uint16_t>(from), elem_of(from.dtype), run.at<float>(to),
-                      Elem::F32, from.shape.elements());
+             k->unary(UnaryFn::Copy, run.at<std::uint16_t>(from), elem_of(from.dtype),
+                      run.at<float>(to), Elem::F32, from.shape.elements());
            },
            {&from, &to});
   return f32_copies_[id] = to;
@@ -282,32 +288,31 @@ View Planner::f32_vector(NodeId id) {
 bool Planner::plan_as_view(NodeId id) {
   const graph::Node& node = graph_.node(id);
   const auto operand = [&]() -> const View& { return view(node.inputs[0]); };
-  return std::visit(
-      graph::overloaded{
-          [&](const graph::Slice& op) {
-            const Shape& shape = node.type.shape;
-            const auto axis = static_cast<std::size_t>(op.axis);
-            views_[id] = sliced(operand(), axis, op.start, shape[axis], op.step);
-            return true;
-          },
-          [&](const graph::Transpose& op) {
-            views_[id] = transposed(operand(), op.permutation);
-            return true;
-          },
-          [&](const graph::Broadcast& op) {
-            views_[id] = broadcast_to(operand(), op.shape);
-            return true;
-          },
-          [&](const graph::Reshape& op) {
-            if (const auto v = reshaped(operand(), op.shape)) {
-              views_[id] = *v;
-            } else {
-              views_[id] = *reshaped(dense(node.inputs[0]), op.shape);
-            }
-            return true;
-          },
-          [](const auto&) { return false; }},
-      node.op);
+  return std::visit(graph::overloaded{[&](const graph::Slice& op) {
+                                        const Shape& shape = node.type.shape;
+                                        const auto axis = static_cast<std::size_t>(op.axis);
+                                        views_[id] =
+                                            sliced(operand(), axis, op.start, shape[axis], op.step);
+                                        return true;
+                                      },
+                                      [&](const graph::Transpose& op) {
+                                        views_[id] = transposed(operand(), op.permutation);
+                                        return true;
+                                      },
+                                      [&](const graph::Broadcast& op) {
+                                        views_[id] = broadcast_to(operand(), op.shape);
+                                        return true;
+                                      },
+                                      [&](const graph::Reshape& op) {
+                                        if (const auto v = reshaped(operand(), op.shape)) {
+                                          views_[id] = *v;
+                                        } else {
+                                          views_[id] = *reshaped(dense(node.inputs[0]), op.shape);
+                                        }
+                                        return true;
+                                      },
+                                      [](const auto&) { return false; }},
+                    node.op);
 }
 
 namespace {
@@ -329,8 +334,8 @@ void plan_concat(Planner& p, NodeId id) {
 }
 
 [[noreturn]] void refuse_collective(std::string_view name) {
-  fail(ErrorCode::Unsupported, "{}: the cpu backend runs one rank; use the reference backend for a group",
-       name);
+  fail(ErrorCode::Unsupported,
+       "{}: the cpu backend runs one rank; use the reference backend for a group", name);
 }
 
 }  // namespace
@@ -347,50 +352,53 @@ void Planner::plan_node(NodeId id) {
                 .shape = node.type.shape,
                 .strides = contiguous_strides(node.type.shape)};
   };
-  std::visit(
-      graph::overloaded{
-          [&](const graph::Input&) {
-            const auto inputs = graph_.inputs();
-            const auto at = std::find(inputs.begin(), inputs.end(), id) - inputs.begin();
-            views_[id] = shape_view(new_buffer(BufferKind::Input, 0, static_cast<std::size_t>(at)));
-          },
-          [&](const graph::Param&) {},  // made on use: packed, plain or both
-          [&](const graph::Constant& op) {
-            plan_.constants.push_back(op.value);
-            views_[id] = shape_view(new_buffer(BufferKind::Constant, 0, plan_.constants.size() - 1));
-          },
-          [&](const graph::Concat&) { plan_concat(*this, id); },
-          [&](const graph::RankIndex& op) { plan_rank_index(*this, id, op); },
-          [&](const graph::Iota& op) { plan_iota(*this, id, op); },
-          [&](const graph::Unary& op) { plan_unary(*this, id, op); },
-          [&](const graph::Binary& op) { plan_binary(*this, id, op); },
-          [&](const graph::Compare& op) { plan_compare(*this, id, op); },
-          [&](const graph::Select& op) { plan_select(*this, id, op); },
-          [&](const graph::Convert& op) { plan_convert(*this, id, op); },
-          [&](const graph::DynamicSlice& op) { plan_dynamic_slice(*this, id, op); },
-          [&](const graph::Pad& op) { plan_pad(*this, id, op); },
-          [&](const graph::Gather& op) { plan_gather(*this, id, op); },
-          [&](const graph::Reduce& op) { plan_reduce(*this, id, op); },
-          [&](const graph::ArgMax& op) { plan_argmax(*this, id, op); },
-          [&](const graph::MatMul& op) { plan_matmul(*this, id, op); },
-          [&](const graph::Conv2d& op) { plan_conv(*this, id, op); },
-          [&](const graph::Linear& op) { plan_linear(*this, id, op); },
-          [&](const graph::Activate& op) { plan_activate(*this, id, op); },
-          [&](const graph::LayerNorm& op) { plan_layer_norm(*this, id, op); },
-          [&](const graph::RmsNorm& op) { plan_rms_norm(*this, id, op); },
-          [&](const graph::GroupNorm& op) { plan_group_norm(*this, id, op); },
-          [&](const graph::Softmax& op) { plan_softmax(*this, id, op); },
-          [&](const graph::Attention& op) { plan_attention(*this, id, op); },
-          [&](const graph::Rope& op) { plan_rope(*this, id, op); },
-          [&](const graph::Upsample& op) { plan_upsample(*this, id, op); },
-          [&](const graph::AllReduce& op) { refuse_collective(op.kName); },
-          [&](const graph::AllGather& op) { refuse_collective(op.kName); },
-          [&](const graph::ReduceScatter& op) { refuse_collective(op.kName); },
-          [&](const graph::AllToAll& op) { refuse_collective(op.kName); },
-          [&](const graph::RingShift& op) { refuse_collective(op.kName); },
-          [&](const graph::Reshape&) {}, [&](const graph::Transpose&) {},
-          [&](const graph::Broadcast&) {}, [&](const graph::Slice&) {}},
-      node.op);
+  std::visit(graph::overloaded{
+                 [&](const graph::Input&) {
+                   const auto inputs = graph_.inputs();
+                   const auto at = std::find(inputs.begin(), inputs.end(), id) - inputs.begin();
+                   views_[id] =
+                       shape_view(new_buffer(BufferKind::Input, 0, static_cast<std::size_t>(at)));
+                 },
+                 [&](const graph::Param&) {},  // made on use: packed, plain or both
+                 [&](const graph::Constant& op) {
+                   plan_.constants.push_back(op.value);
+                   views_[id] =
+                       shape_view(new_buffer(BufferKind::Constant, 0, plan_.constants.size() - 1));
+                 },
+                 [&](const graph::Concat&) { plan_concat(*this, id); },
+                 [&](const graph::RankIndex& op) { plan_rank_index(*this, id, op); },
+                 [&](const graph::Iota& op) { plan_iota(*this, id, op); },
+                 [&](const graph::Unary& op) { plan_unary(*this, id, op); },
+                 [&](const graph::Binary& op) { plan_binary(*this, id, op); },
+                 [&](const graph::Compare& op) { plan_compare(*this, id, op); },
+                 [&](const graph::Select& op) { plan_select(*this, id, op); },
+                 [&](const graph::Convert& op) { plan_convert(*this, id, op); },
+                 [&](const graph::DynamicSlice& op) { plan_dynamic_slice(*this, id, op); },
+                 [&](const graph::Pad& op) { plan_pad(*this, id, op); },
+                 [&](const graph::Gather& op) { plan_gather(*this, id, op); },
+                 [&](const graph::Reduce& op) { plan_reduce(*this, id, op); },
+                 [&](const graph::ArgMax& op) { plan_argmax(*this, id, op); },
+                 [&](const graph::MatMul& op) { plan_matmul(*this, id, op); },
+                 [&](const graph::Conv2d& op) { plan_conv(*this, id, op); },
+                 [&](const graph::Linear& op) { plan_linear(*this, id, op); },
+                 [&](const graph::Activate& op) { plan_activate(*this, id, op); },
+                 [&](const graph::LayerNorm& op) { plan_layer_norm(*this, id, op); },
+                 [&](const graph::RmsNorm& op) { plan_rms_norm(*this, id, op); },
+                 [&](const graph::GroupNorm& op) { plan_group_norm(*this, id, op); },
+                 [&](const graph::Softmax& op) { plan_softmax(*this, id, op); },
+                 [&](const graph::Attention& op) { plan_attention(*this, id, op); },
+                 [&](const graph::Rope& op) { plan_rope(*this, id, op); },
+                 [&](const graph::Upsample& op) { plan_upsample(*this, id, op); },
+                 [&](const graph::AllReduce& op) { refuse_collective(op.kName); },
+                 [&](const graph::AllGather& op) { refuse_collective(op.kName); },
+                 [&](const graph::ReduceScatter& op) { refuse_collective(op.kName); },
+                 [&](const graph::AllToAll& op) { refuse_collective(op.kName); },
+                 [&](const graph::RingShift& op) { refuse_collective(op.kName); },
+                 [&](const graph::Reshape&) {},
+                 [&](const graph::Transpose&) {},
+                 [&](const graph::Broadcast&) {},
+                 [&](const graph::Slice&) {}},
+             node.op);
 }
 
 void Planner::finish_memory() {

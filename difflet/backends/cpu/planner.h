@@ -64,8 +64,8 @@ class Planner {
   PlanOptions options_;
   const RowwiseKernels* rowwise_;
   Plan plan_;
-  std::vector<View> views_;                      // [node], valid once planned
-  std::map<graph::NodeId, View> placement_;      // results that go into somebody else's buffer
+  std::vector<View> views_;                  // [node], valid once planned
+  std::map<graph::NodeId, View> placement_;  // results that go into somebody else's buffer
   std::map<std::pair<std::int64_t, DType>, std::uint32_t> plain_;
   std::map<std::pair<std::int64_t, const void*>, std::uint32_t> packed_;
   std::map<graph::NodeId, View> dense_copies_, row_copies_, f32_copies_;

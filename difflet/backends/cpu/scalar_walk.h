@@ -1,4 +1,5 @@
-// Element-by-element access to views of any dtype and strides, for the ops where speed does not count.
+// Element-by-element access to views of any dtype and strides, for the ops where speed does not
+// count.
 #pragma once
 
 #include <array>
@@ -28,12 +29,18 @@ void store_as(std::byte* p, T value) {
 inline float load_float(const Run& run, const View& v, std::int64_t i) {
   const std::byte* p = element(run, v, i);
   switch (v.dtype) {
-    case DType::F32: return load_as<float>(p);
-    case DType::BF16: return bf16_to_f32(load_as<std::uint16_t>(p));
-    case DType::F16: return f16_to_f32(load_as<std::uint16_t>(p));
-    case DType::I32: return static_cast<float>(load_as<std::int32_t>(p));
-    case DType::I64: return static_cast<float>(load_as<std::int64_t>(p));
-    case DType::Bool: return load_as<std::uint8_t>(p) != 0 ? 1.0F : 0.0F;
+    case DType::F32:
+      return load_as<float>(p);
+    case DType::BF16:
+      return bf16_to_f32(load_as<std::uint16_t>(p));
+    case DType::F16:
+      return f16_to_f32(load_as<std::uint16_t>(p));
+    case DType::I32:
+      return static_cast<float>(load_as<std::int32_t>(p));
+    case DType::I64:
+      return static_cast<float>(load_as<std::int64_t>(p));
+    case DType::Bool:
+      return load_as<std::uint8_t>(p) != 0 ? 1.0F : 0.0F;
   }
   return 0;
 }
@@ -41,32 +48,56 @@ inline float load_float(const Run& run, const View& v, std::int64_t i) {
 inline void store_float(const Run& run, const View& v, std::int64_t i, float value) {
   std::byte* p = element(run, v, i);
   switch (v.dtype) {
-    case DType::F32: store_as(p, value); return;
-    case DType::BF16: store_as(p, f32_to_bf16(value)); return;
-    case DType::F16: store_as(p, f32_to_f16(value)); return;
-    case DType::I32: store_as(p, static_cast<std::int32_t>(value)); return;
-    case DType::I64: store_as(p, static_cast<std::int64_t>(value)); return;
-    case DType::Bool: store_as(p, static_cast<std::uint8_t>(value != 0)); return;
+    case DType::F32:
+      store_as(p, value);
+      return;
+    case DType::BF16:
+      store_as(p, f32_to_bf16(value));
+      return;
+    case DType::F16:
+      store_as(p, f32_to_f16(value));
+      return;
+    case DType::I32:
+      store_as(p, static_cast<std::int32_t>(value));
+      return;
+    case DType::I64:
+      store_as(p, static_cast<std::int64_t>(value));
+      return;
+    case DType::Bool:
+      store_as(p, static_cast<std::uint8_t>(value != 0));
+      return;
   }
 }
 
 inline std::int64_t load_integer(const Run& run, const View& v, std::int64_t i) {
   const std::byte* p = element(run, v, i);
   switch (v.dtype) {
-    case DType::I32: return load_as<std::int32_t>(p);
-    case DType::I64: return load_as<std::int64_t>(p);
-    case DType::Bool: return load_as<std::uint8_t>(p);
-    default: return static_cast<std::int64_t>(load_float(run, v, i));
+    case DType::I32:
+      return load_as<std::int32_t>(p);
+    case DType::I64:
+      return load_as<std::int64_t>(p);
+    case DType::Bool:
+      return load_as<std::uint8_t>(p);
+    default:
+      return static_cast<std::int64_t>(load_float(run, v, i));
   }
 }
 
 inline void store_integer(const Run& run, const View& v, std::int64_t i, std::int64_t value) {
   std::byte* p = element(run, v, i);
   switch (v.dtype) {
-    case DType::I32: store_as(p, static_cast<std::int32_t>(value)); return;
-    case DType::I64: store_as(p, value); return;
-    case DType::Bool: store_as(p, static_cast<std::uint8_t>(value != 0)); return;
-    default: store_float(run, v, i, static_cast<float>(value)); return;
+    case DType::I32:
+      store_as(p, static_cast<std::int32_t>(value));
+      return;
+    case DType::I64:
+      store_as(p, value);
+      return;
+    case DType::Bool:
+      store_as(p, static_cast<std::uint8_t>(value != 0));
+      return;
+    default:
+      store_float(run, v, i, static_cast<float>(value));
+      return;
   }
 }
 
@@ -75,7 +106,8 @@ inline double load_number(const Run& run, const View& v, std::int64_t i) {
                            : static_cast<double>(load_integer(run, v, i));
 }
 
-inline void copy_element(const Run& run, const View& from, std::int64_t i, const View& to, std::int64_t j) {
+inline void copy_element(const Run& run, const View& from, std::int64_t i, const View& to,
+                         std::int64_t j) {
   std::memcpy(element(run, to, j), element(run, from, i), dtype_bytes(to.dtype));
 }
 

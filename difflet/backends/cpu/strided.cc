@@ -9,6 +9,9 @@ bool View::rows_contiguous() const {
 }
 
 bool View::contiguous() const {
+  if (shape.elements() == 0) {
+    return true;
+  }
   std::int64_t expected = 1;
   for (std::size_t i = shape.rank(); i-- > 0;) {
     if (shape[i] != 1 && strides[i] != expected) {

@@ -31,18 +31,20 @@ Dims contiguous_strides(const Shape& shape);
 
 // The same elements under another shape, when strides can express it.
 std::optional<View> reshaped(const View& view, const Shape& shape);
-View sliced(const View& view, std::size_t axis, std::int64_t start, std::int64_t extent, std::int64_t step);
+View sliced(const View& view, std::size_t axis, std::int64_t start, std::int64_t extent,
+            std::int64_t step);
 View transposed(const View& view, std::span<const std::int64_t> permutation);
 // Leading axes are added and axes of extent 1 repeated, as NumPy broadcasts.
 View broadcast_to(const View& view, const Shape& shape);
 
-// A loop nest over several operands of one shape, merged as far as all strides allow: `outer` blocks
-// (each with an offset an operand) of `rows` rows (row stride an operand) of `width` elements.
+// A loop nest over several operands of one shape, merged as far as all strides allow: `outer`
+// blocks (each with an offset an operand) of `rows` rows (row stride an operand) of `width`
+// elements.
 struct LoopNest {
   std::int64_t width = 1, rows = 1;
-  std::vector<std::int64_t> row_stride;               // [operand]
-  std::vector<std::int64_t> step;                     // [operand], stride along the width
-  std::vector<std::vector<std::int64_t>> offset;      // [block][operand]
+  std::vector<std::int64_t> row_stride;           // [operand]
+  std::vector<std::int64_t> step;                 // [operand], stride along the width
+  std::vector<std::vector<std::int64_t>> offset;  // [block][operand]
 };
 enum class Width {
   Merge,     // the width is the longest run that all operands share

@@ -10,7 +10,8 @@ std::optional<graph::Refusal> CpuTarget::claims(const graph::Op& op,
       return graph::Refusal{fmt::format("{}: f16 is computed in f32", graph::op_name(op))};
     }
   }
-  if (std::holds_alternative<graph::Attention>(op) && operands[0].shape[3] != operands[2].shape[3]) {
+  if (std::holds_alternative<graph::Attention>(op) &&
+      operands[0].shape[3] != operands[2].shape[3]) {
     return graph::Refusal{fmt::format("attention: head dims of keys {} and values {} differ",
                                       operands[0].shape.str(), operands[2].shape.str())};
   }

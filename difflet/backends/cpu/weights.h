@@ -8,8 +8,8 @@
 
 namespace difflet::cpu {
 
-// Converts and packs every parameter, in parallel. Throws DataLoss naming the first tensor that holds
-// NaN or Inf.
+// Converts and packs every parameter, in parallel. Throws DataLoss naming the first tensor that
+// holds NaN or Inf.
 void load_weights(const Plan& plan, const graph::Graph& graph, const runtime::WeightSource& source,
                   std::byte* region, ThreadPool& threads);
 
