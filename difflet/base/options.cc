@@ -73,7 +73,8 @@ void check_value(const OptionDecl& option, std::string_view value) {
     }
     case OptionType::Number: {
       const auto number = parse_whole<double>(value);
-      if (!number || !(*number >= option.min && *number <= option.max)) {
+      const bool inside = number && *number >= option.min && *number <= option.max;  // not for NaN
+      if (!inside) {
         wrong_value(option, value, fmt::format("a number in {}", allowed_values(option)));
       }
       return;
@@ -151,6 +152,9 @@ std::string allowed_values(const OptionDecl& option) {
 
 std::optional<std::string> nearest_name(std::string_view name,
                                         std::span<const std::string_view> candidates) {
+  if (name.empty()) {
+    return std::nullopt;
+  }
   std::string_view best;
   std::size_t fewest = std::max<std::size_t>(2, name.size() / 2) + 1;
   for (const std::string_view candidate : candidates) {
@@ -191,7 +195,9 @@ void OptionValues::check_complete() const {
 
 const OptionDecl& OptionValues::decl(std::string_view name) const {
   const OptionDecl* option = find_option(command_, name);
-  require(option != nullptr, "an option that the command does not declare");
+  if (option == nullptr) {
+    fail(ErrorCode::Internal, "internal error: {} does not declare --{}", command_, name);
+  }
   return *option;
 }
 

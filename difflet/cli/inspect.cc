@@ -46,6 +46,7 @@ Stored count(const ComponentFolder& folder) {
 
 std::string text_of(const Stored& stored) {
   std::vector<std::string> parts;
+  parts.reserve(stored.bytes.size());
   for (const auto& [dtype, bytes] : stored.bytes) {
     parts.push_back(fmt::format("{} {}", dtype, readable_bytes(bytes)));
   }

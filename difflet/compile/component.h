@@ -27,7 +27,9 @@ class ComponentFolder {
   template <typename T>
   const T& as() const {
     const auto* p = dynamic_cast<const T*>(model_.get());
-    require(p != nullptr, "component of another class");
+    if (p == nullptr) {
+      fail(ErrorCode::Internal, "internal error: {} is a {}", path_.string(), class_name_);
+    }
     return *p;
   }
   const io::Checkpoint& checkpoint() const noexcept { return checkpoint_; }

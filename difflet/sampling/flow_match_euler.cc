@@ -36,7 +36,7 @@ std::vector<double> own_sigmas(const FlowMatchEulerConfig& c, std::int64_t steps
     const float sigma = t / train;
     return static_cast<double>(c.use_dynamic_shifting ? sigma : static_shift(sigma, c.shift));
   };
-  const double scale = static_cast<double>(c.num_train_timesteps);
+  const auto scale = static_cast<double>(c.num_train_timesteps);
   std::vector<double> sigmas = linspace(end(train) * scale, end(1.0F) * scale, steps);
   for (double& sigma : sigmas) {
     sigma /= scale;
