@@ -9,6 +9,7 @@ namespace {
 void verify_node(const Graph& graph, NodeId id) {
   const Node& node = graph.nodes()[id];
   std::vector<Type> operands;
+  operands.reserve(node.inputs.size());
   for (const NodeId input : node.inputs) {
     check(input < id, ErrorCode::InvalidArgument, "%{} = {}: operand %{} comes later", id,
           op_name(node.op), input);

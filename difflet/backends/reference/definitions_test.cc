@@ -1,6 +1,7 @@
 // Composite ops against values worked out by hand or from their formulas.
 
 #include <cmath>
+#include <numbers>
 
 #include <gmock/gmock.h>
 
@@ -30,6 +31,7 @@ TEST(Definition, Activations) {
   const std::vector<float> x{-3, -0.5F, 0, 1};
   const auto expect = [&](std::string_view name, const auto& f) {
     std::vector<float> expected;
+    expected.reserve(x.size());
     for (const float v : x) {
       expected.push_back(static_cast<float>(f(double{v})));
     }
@@ -37,9 +39,9 @@ TEST(Definition, Activations) {
     expect_near(of_square(fmt::format("activate(%0) {{act={}}}", name), x), expected);
   };
   const auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
-  expect("gelu_erf", [](double v) { return v * std::erfc(-v / std::sqrt(2.0)) / 2; });
+  expect("gelu_erf", [](double v) { return v * std::erfc(-v / std::numbers::sqrt2) / 2; });
   expect("gelu_tanh", [](double v) {
-    return v / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v)));
+    return v / 2 * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v)));
   });
   expect("quick_gelu", [&](double v) { return v * sigmoid(1.702 * v); });
   expect("silu", [&](double v) { return v * sigmoid(v); });

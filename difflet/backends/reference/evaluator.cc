@@ -115,6 +115,7 @@ class Evaluation {
 ValuePtr evaluate_node(const RankProgram& program, Communicator& communicator, const g::Node& node,
                        const std::vector<ValuePtr>& values) {
   std::vector<ValuePtr> operands;
+  operands.reserve(node.inputs.size());
   for (const g::NodeId input : node.inputs) {
     operands.push_back(values[input]);
   }
@@ -207,6 +208,7 @@ std::vector<HostTensor> evaluate(const RankProgram& program, Communicator& commu
     }
   }
   std::vector<HostTensor> outputs;
+  outputs.reserve(graph.outputs().size());
   for (const g::Output& output : graph.outputs()) {
     outputs.push_back(to_host(*values[output.node]));
   }

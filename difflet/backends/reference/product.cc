@@ -12,6 +12,15 @@ namespace {
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
+template <typename T>
+bool is_nan([[maybe_unused]] T x) {
+  if constexpr (std::is_integral_v<T>) {
+    return false;
+  } else {
+    return std::isnan(x);
+  }
+}
+
 // One more element of a reduction; NaN wins over any number.
 template <typename T>
 void accumulate(ReduceKind kind, T x, T& sum) {
@@ -25,10 +34,10 @@ void accumulate(ReduceKind kind, T x, T& sum) {
       }
       break;
     case ReduceKind::Max:
-      sum = x > sum || x != x ? x : sum;
+      sum = x > sum || is_nan(x) ? x : sum;
       break;
     case ReduceKind::Min:
-      sum = x < sum || x != x ? x : sum;
+      sum = x < sum || is_nan(x) ? x : sum;
       break;
   }
 }

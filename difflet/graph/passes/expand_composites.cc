@@ -10,6 +10,7 @@ Graph expand_composites(const Graph& graph, const Target& target) {
       return copy_node(to, graph, id, inputs);
     }
     std::vector<Type> operands;
+    operands.reserve(inputs.size());
     for (const NodeId input : inputs) {
       operands.push_back(to.node(input).type);
     }

@@ -103,6 +103,7 @@ Graph fuse_linear(const Graph& graph) {
   const Graph fused = rewrite(graph, [&](Graph& to, NodeId id, std::span<const NodeId> inputs) {
     const Node& node = graph.node(id);
     std::vector<bool> single_use;
+    single_use.reserve(node.inputs.size());
     for (const NodeId input : node.inputs) {
       single_use.push_back(uses[input] == 1);
     }
