@@ -109,7 +109,7 @@ TEST_P(PipelineGolden, PictureIsTheOriginals) {
   ThreadPool threads(2);
   Context context{.log = log, .threads = threads};
   FluxPipeline pipeline(
-      folder / "model",
+      model,
       {.dtype = dtype, .variant = "", .backend = &backends::find(backend), .load = {}}, context);
   const GenerateRequest request =
       pipeline.resolved(read_request(read_json_file(folder / "case.json")));
