@@ -90,18 +90,17 @@ std::size_t regular_size(const Descriptor& fd, const fs::path& path) {
   return static_cast<std::size_t>(info.st_size);
 }
 
-// The file a write to `path` ends up in: links are followed, so that a link is not replaced. Devices
-// are refused: a rename by root would replace /dev/null.
+// The file a write to `path` ends up in. Devices are refused: a rename by root would replace
+// /dev/null.
 fs::path resolve_target(const fs::path& path) {
   check(!path.filename().empty(), ErrorCode::InvalidArgument, "'{}' names no file", path.string());
   struct stat info = {};
-  if (::stat(path.c_str(), &info) != 0) {
-    return path;
+  if (::stat(path.c_str(), &info) == 0) {
+    check_regular(path, info.st_mode);
+  } else if (errno == ELOOP) {
+    fail(ErrorCode::InvalidArgument, "'{}' is a circle of links", path.string());
   }
-  check_regular(path, info.st_mode);
-  std::error_code error;
-  const fs::path real = fs::canonical(path, error);
-  return error ? path : real;
+  return write_target(path);
 }
 
 // A new file in `folder` that is removed again unless keep() is called. Not mkstemp: that ignores the
@@ -142,8 +141,8 @@ class TemporaryFile {
       bytes = bytes.subspan(n < 0 ? 0 : static_cast<std::size_t>(n));
     }
   }
-  // Makes the content durable and gives it the target's name (and mode, if there is one).
-  void keep() {
+  // Makes the content durable and gives it the target's mode, if there is one.
+  void finish() {
     struct stat info = {};
     if (::stat(target_.c_str(), &info) == 0) {
       (void)::fchmod(fd_, info.st_mode & 07777U);
@@ -154,6 +153,8 @@ class TemporaryFile {
     if (::close(std::exchange(fd_, -1)) != 0 && errno != EINTR) {
       fail_errno("write", target_, errno);
     }
+  }
+  void keep() {
     if (::rename(path_.c_str(), target_.c_str()) != 0) {
       fail_errno("write", target_, errno);
     }
@@ -173,7 +174,7 @@ class TemporaryFile {
   }
 
   fs::path path_;
-  const fs::path& target_;
+  fs::path target_;
   int fd_ = -1;
 };
 
@@ -222,11 +223,16 @@ std::string read_text_file(const fs::path& path, std::size_t limit) {
   const Descriptor fd(open_to_read(path));
   std::string text;
   std::size_t filled = 0;
-  text.resize(std::min(regular_size(fd, path), limit) + 1);
+  const auto check_limit = [&](std::size_t size) {
+    check(size <= limit, ErrorCode::ResourceExhausted,
+          "'{}' is larger than the {} bytes allowed for it", path.string(), limit);
+  };
+  const std::size_t size = regular_size(fd, path);
+  check_limit(size);
+  text.resize(size + 1);
   while (true) {
     if (filled == text.size()) {
-      check(filled <= limit, ErrorCode::ResourceExhausted,
-            "'{}' is larger than the {} bytes allowed for it", path.string(), limit);
+      check_limit(filled);
       text.resize(std::min(filled * 2, limit + 1));
     }
     const ssize_t n =
@@ -247,18 +253,47 @@ void write_file_atomic(const fs::path& path, std::span<const std::byte> bytes) {
   write_parts_atomic(path, std::span<const std::span<const std::byte>>(&bytes, 1));
 }
 
-void write_parts_atomic(const fs::path& path, std::span<const std::span<const std::byte>> parts) {
+fs::path write_target(const fs::path& path) {
+  constexpr int kMaxLinks = 40;  // as in the kernel
+  fs::path target = path;
+  std::error_code error;
+  for (int i = 0; i < kMaxLinks && fs::is_symlink(target, error); ++i) {
+    const fs::path next = fs::read_symlink(target, error);
+    target = target.parent_path() / next;
+  }
+  return target;
+}
+
+struct StagedFile::Impl {
+  Impl(const fs::path& in, const fs::path& target) : folder(in), file(in, target) {}
+  fs::path folder;
+  TemporaryFile file;
+};
+
+StagedFile::StagedFile(const fs::path& path, std::span<const std::span<const std::byte>> parts) {
   const fs::path target = resolve_target(path);
   const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
   std::error_code error;
   check(fs::is_directory(folder, error), ErrorCode::NotFound,
         "cannot write '{}': there is no folder '{}'", path.string(), folder.string());
-  TemporaryFile file(folder, target);
+  impl_ = std::make_unique<Impl>(folder, target);
   for (const std::span<const std::byte> part : parts) {
-    file.write(part);
+    impl_->file.write(part);
   }
-  file.keep();
-  sync_folder(folder);
+  impl_->file.finish();
+}
+
+StagedFile::~StagedFile() = default;
+StagedFile::StagedFile(StagedFile&&) noexcept = default;
+StagedFile& StagedFile::operator=(StagedFile&&) noexcept = default;
+
+void StagedFile::keep() {
+  impl_->file.keep();
+  sync_folder(impl_->folder);
+}
+
+void write_parts_atomic(const fs::path& path, std::span<const std::span<const std::byte>> parts) {
+  StagedFile(path, parts).keep();
 }
 
 }  // namespace difflet

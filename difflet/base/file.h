@@ -34,10 +34,29 @@ class MappedFile {
 // Reads a whole regular file of at most `limit` bytes.
 std::string read_text_file(const std::filesystem::path& path, std::size_t limit = 1U << 30U);
 
-// Writes through a temporary file in the same folder, fsync and rename: on any error nothing is left
-// and an existing file keeps its content. A symbolic link is followed, not replaced. Throws NotFound
-// (no such folder), InvalidArgument (a directory or device), ResourceExhausted (disk full) or
-// Unavailable.
+// The file that writing `path` makes or replaces: symbolic links are followed, also to a file that is
+// not there yet. A circle of links gives one of them.
+std::filesystem::path write_target(const std::filesystem::path& path);
+
+// A file that is completely written, under a temporary name in the folder of its target. keep() gives
+// it its name; without that nothing is left and an existing file keeps its content.
+class StagedFile {
+ public:
+  // The concatenation of `parts`. Throws NotFound (no such folder), InvalidArgument (a directory or
+  // device), ResourceExhausted (disk full) or Unavailable.
+  StagedFile(const std::filesystem::path& path, std::span<const std::span<const std::byte>> parts);
+  ~StagedFile();
+  StagedFile(StagedFile&&) noexcept;
+  StagedFile& operator=(StagedFile&&) noexcept;
+
+  void keep();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// A StagedFile that is kept at once; throws the same.
 void write_file_atomic(const std::filesystem::path& path, std::span<const std::byte> bytes);
 // The same for the concatenation of `parts`.
 void write_parts_atomic(const std::filesystem::path& path,

@@ -107,6 +107,32 @@ TEST(WriteFileAtomic, FollowsALink) {
   EXPECT_EQ(read_text_file(folder / "target"), "new");
 }
 
+TEST(WriteFileAtomic, FollowsALinkToAFileThatIsNotThere) {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "in");
+  fs::create_symlink("in/target", folder / "link");
+  write_file_atomic(folder / "link", bytes_of("new"));
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  EXPECT_EQ(read_text_file(folder / "in/target"), "new");
+  fs::create_symlink("circle", folder / "circle");
+  EXPECT_ERROR(write_file_atomic(folder / "circle", bytes_of("x")), ErrorCode::InvalidArgument,
+               "circle");
+}
+
+TEST(StagedFile, HasNoNameBeforeItIsKept) {
+  const TemporaryFolder folder;
+  const std::span<const std::byte> bytes = bytes_of("new");
+  write_file_atomic(folder / "a", bytes_of("old"));
+  { const StagedFile dropped(folder / "a", std::span(&bytes, 1)); }
+  EXPECT_EQ(read_text_file(folder / "a"), "old");
+  StagedFile first(folder / "a", std::span(&bytes, 1));
+  StagedFile kept = std::move(first);
+  EXPECT_EQ(read_text_file(folder / "a"), "old");
+  kept.keep();
+  EXPECT_EQ(read_text_file(folder / "a"), "new");
+  EXPECT_EQ(entries_in(folder.path()), 1U);
+}
+
 TEST(WriteFileAtomic, TakesTheLongestNames) {
   const TemporaryFolder folder;
   const std::string name(255, 'n');

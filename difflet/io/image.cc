@@ -39,12 +39,7 @@ constexpr const char* kCombinedKey = "parameters";
 constexpr std::size_t kMaxKey = 79;  // PNG specification, 11.3.3.1
 
 void check_image(const Image& image, ImageFormat format) {
-  const FormatRow& row = kFormats[static_cast<std::size_t>(format)];
-  check(image.width > 0 && image.height > 0, ErrorCode::InvalidArgument,
-        "a picture of {}x{} pixels cannot be written", image.width, image.height);
-  check(image.width <= row.max_extent && image.height <= row.max_extent, ErrorCode::InvalidArgument,
-        "{} holds at most {} pixels a side, not {}x{}", row.name, row.max_extent, image.width,
-        image.height);
+  check_image_size(format, image.width, image.height);
   const auto bytes = static_cast<std::size_t>(image.width * image.height * 3);
   check(image.rgb.size() == bytes, ErrorCode::InvalidArgument,
         "{} bytes for a picture of {}x{} pixels, which takes {}", image.rgb.size(), image.width,
@@ -80,6 +75,14 @@ ImageFormat image_format(const std::filesystem::path& path) {
   check(found != kExtensions.end(), ErrorCode::InvalidArgument,
         "'{}': the extension of a picture is .png, .jpg, .jpeg or .webp", path.string());
   return found->format;
+}
+
+void check_image_size(ImageFormat format, std::int64_t width, std::int64_t height) {
+  const FormatRow& row = kFormats[static_cast<std::size_t>(format)];
+  check(width > 0 && height > 0, ErrorCode::InvalidArgument,
+        "a picture of {}x{} pixels cannot be written", width, height);
+  check(width <= row.max_extent && height <= row.max_extent, ErrorCode::InvalidArgument,
+        "{} holds at most {} pixels a side, not {}x{}", row.name, row.max_extent, width, height);
 }
 
 std::vector<std::uint8_t> encode_image(const Image& image, ImageFormat format,

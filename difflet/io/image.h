@@ -21,6 +21,9 @@ enum class ImageFormat { Png, Jpeg, Webp };
 // Throws InvalidArgument naming the known extensions.
 ImageFormat image_format(const std::filesystem::path& path);
 
+// Throws InvalidArgument for a picture that the format cannot hold.
+void check_image_size(ImageFormat format, std::int64_t width, std::int64_t height);
+
 // `text` (UTF-8) is embedded. PNG: an iTXt chunk for each key, and one named `parameters`, where other
 // programs look, with all as "key: value" lines unless that key is given. JPEG and WebP: those lines
 // as EXIF UserComment; in a JPEG, text beyond 64 KiB becomes comment markers. JPEG has quality 95
