@@ -48,6 +48,7 @@ ComponentFolder ComponentFolder::open(const std::filesystem::path& folder, const
   const std::filesystem::path config_path = folder / "config.json";
   Json config = read_json_file(config_path);
   c.class_name_ = class_name.empty() ? models::component_class(config, config_path.string()) : class_name;
+  models::check_component_class(config, config_path.string(), c.class_name_);
   models::ConfigReader reader(std::move(config), config_path.string());
   c.model_ = models::make_component(c.class_name_, reader);
   for (const std::string& key : reader.unknown()) {
@@ -75,6 +76,11 @@ void ComponentFolder::check_parameters(const graph::Graph& graph) const {
     }
     used.insert(*name);
     const io::TensorEntry& entry = checkpoint_.entry(*name);
+    if (!is_float(entry.dtype)) {
+      problems.push_back(fmt::format("'{}' in {} is {}, not F32, F16 or BF16", *name,
+                                     checkpoint_.file_of(*name).filename().string(),
+                                     dtype_name(entry.dtype)));
+    }
     if (squeezed(entry.shape, param.shape.rank()) != param.shape) {
       problems.push_back(fmt::format("'{}' in {} is {}, the config asks for {}", *name,
                                      checkpoint_.file_of(*name).filename().string(), entry.shape.str(),

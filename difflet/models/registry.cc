@@ -1,5 +1,6 @@
 #include "difflet/models/registry.h"
 
+#include <algorithm>
 #include <array>
 
 #include "difflet/base/error.h"
@@ -62,6 +63,22 @@ std::string component_class(const Json& config, std::string_view origin) {
   }
   fail(ErrorCode::Unsupported, "{}: no _class_name, architectures or known model_type says what this is",
        origin);
+}
+
+void check_component_class(const Json& config, std::string_view origin, std::string_view class_name) {
+  const auto row_of = [](std::string_view name) {
+    return std::ranges::find(kComponents, name, &Row::class_name);
+  };
+  const auto* const listed = row_of(class_name);
+  std::string own;
+  try {
+    own = component_class(config, origin);
+  } catch (const Error&) {
+    return;  // it does not say; the one who lists it does
+  }
+  const auto* const found = row_of(own);
+  check(found == kComponents.end() || listed == kComponents.end() || found->make == listed->make,
+        ErrorCode::DataLoss, "{}: this is a {}, listed as a {}", origin, own, class_name);
 }
 
 std::unique_ptr<Component> make_component(std::string_view class_name, ConfigReader& reader) {

@@ -42,6 +42,15 @@ Resident open_component(const ModelIndex& index, const std::string& name, std::s
       options, context};
 }
 
+sampling::FlowMatchEulerConfig open_listed_scheduler(const ModelIndex& index, Log& log) {
+  constexpr std::string_view kExpected = "FlowMatchEulerDiscreteScheduler";
+  const std::string& class_name = index.class_of("scheduler");
+  check(class_name == kExpected, ErrorCode::Unsupported,
+        "{}: scheduler is a {}; {} takes a {} there", index.folder.string(), class_name, kPipeline,
+        kExpected);
+  return open_scheduler(index.folder / "scheduler", log);
+}
+
 std::unique_ptr<text::Tokenizer> open_tokenizer(const ModelIndex& index, const std::string& name) {
   const fs::path folder = index.folder / name;
   check(fs::is_directory(folder), ErrorCode::NotFound, "{}: component folder not found",
@@ -104,7 +113,7 @@ FluxPipeline::FluxPipeline(const fs::path& folder, const PipelineOptions& option
     : options_(options),
       context_(&context),
       index_(open_index(folder)),
-      scheduler_(open_scheduler(folder / "scheduler", context.log)),
+      scheduler_(open_listed_scheduler(index_, context.log)),
       tokenizer_(open_tokenizer(index_, "tokenizer")),
       tokenizer_2_(open_tokenizer(index_, "tokenizer_2")),
       text_encoder_(open_component(index_, "text_encoder", "CLIPTextModel", options_, context)),

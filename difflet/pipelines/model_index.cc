@@ -55,8 +55,8 @@ ModelIndex parse_model_index(const Json& json, const fs::path& folder) {
     if (key.starts_with('_') || !is_component(value) || value[1].is_null()) {
       continue;
     }
-    check(value[1].is_string(), ErrorCode::DataLoss, "{}: {}: expected [library, class], got {}",
-          origin, key, value.dump());
+    check(value[0].is_string() && value[1].is_string(), ErrorCode::DataLoss,
+          "{}: {}: expected [library, class], got {}", origin, key, value.dump());
     index.components.emplace(key, value[1].get<std::string>());
   }
   return index;

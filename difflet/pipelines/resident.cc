@@ -47,8 +47,15 @@ void Resident::load(Observer& observer) {
   }
   run_stage(observer, "load " + name_, [&] {
     const StoppableWeights weights(folder_.checkpoint(), observer);
-    program_ = std::make_unique<compile::Program>(*graph_, weights, *options_->backend, *context_,
-                                                  options_->load);
+    try {
+      program_ = std::make_unique<compile::Program>(*graph_, weights, *options_->backend, *context_,
+                                                    options_->load);
+    } catch (Error& e) {
+      if (e.code() == ErrorCode::DataLoss) {
+        e.add_context(folder_.path().string());
+      }
+      throw;
+    }
   });
 }
 
