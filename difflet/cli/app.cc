@@ -69,12 +69,13 @@ void print_error(const Error& error) {
   std::replace_if(
       message.begin(), message.end(), [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; },
       ' ');
-  fmt::print(stderr, "difflet: error: {}\n", message);
+  print_message(fmt::format("difflet: error: {}\n", message));
 }
 
 }  // namespace
 
 int run(int argc, const char* const* argv) {
+  reserve_standard_streams();
   handle_signals();
   std::optional<Request> request;
   const std::optional<Error> error = error_of([&] {

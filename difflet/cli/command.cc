@@ -1,5 +1,6 @@
 #include "difflet/cli/command.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -20,6 +21,28 @@ void print(std::string_view text) {
     check(written >= 0, errno == ENOSPC ? ErrorCode::ResourceExhausted : ErrorCode::Unavailable,
           "cannot write to standard output: {}", std::strerror(errno));
     text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+void print_message(std::string_view text) noexcept {
+  while (!text.empty()) {
+    const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+    if (written < 0 && errno == EINTR) {
+      continue;
+    }
+    if (written <= 0) {
+      return;
+    }
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+void reserve_standard_streams() noexcept {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (::fcntl(fd, F_GETFD) < 0 && errno == EBADF) {
+      // Takes the lowest free number, which is fd; the wrong direction, so that its use is an error.
+      (void)::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+    }
   }
 }
 

@@ -19,6 +19,11 @@ void run_reference(const OptionValues& options);
 
 // Writes to standard output at once. Throws Unavailable (a closed pipe) or ResourceExhausted (disk).
 void print(std::string_view text);
+// Writes to standard error, where a failure has nobody left to tell: what it does not take is lost.
+void print_message(std::string_view text) noexcept;
+// Opens what the caller closed of descriptors 0, 1 and 2, so that no picture gets such a number and
+// messages with it. Their use fails as before.
+void reserve_standard_streams() noexcept;
 
 LogLevel log_level(const OptionValues& options);
 DType dtype_option(const OptionValues& options);

@@ -17,6 +17,16 @@
 namespace difflet::cli {
 namespace {
 
+// Results would replace the weights that they come from.
+void check_no_weights(const std::filesystem::path& output, const io::Checkpoint& checkpoint) {
+  for (const std::string& name : checkpoint.names()) {
+    std::error_code absent;
+    check(!std::filesystem::equivalent(output, checkpoint.file_of(name), absent),
+          ErrorCode::InvalidArgument, "cannot write '{}': it holds the component's weights",
+          output.string());
+  }
+}
+
 struct Timing {
   double load_s = 0;
   std::vector<Clock> runs;  // duration of each
@@ -84,6 +94,7 @@ void run_eval(const OptionValues& options) {
   const auto place = pipelines::find_component(options.text("model"), options.text("component"));
   const auto folder =
       compile::ComponentFolder::open(place.folder, place.class_name, options.text("variant"), log);
+  check_no_weights(output, folder.checkpoint());
   const compile::NamedTensors inputs = read_inputs(options.text("inputs"));
   const graph::Graph graph = folder.trace(shapes_of(inputs), dtype_option(options));
 

@@ -1,11 +1,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "difflet/backends/registry.h"
 #include "difflet/base/error.h"
+#include "difflet/base/file.h"
 #include "difflet/base/json.h"
 #include "difflet/base/units.h"
 #include "difflet/cli/command.h"
@@ -15,6 +18,7 @@
 #include "difflet/cli/writable.h"
 #include "difflet/io/image.h"
 #include "difflet/pipelines/flux_pipeline.h"
+#include "difflet/text/unicode.h"
 
 namespace difflet::cli {
 namespace {
@@ -60,11 +64,11 @@ void warn_ignored(const OptionValues& options, const GenerateRequest& request,
   }
 }
 
-// The name of the checkpoint's folder.
+// The name of the checkpoint's folder, for a text that must be UTF-8: names of files need not be.
 std::string model_name(const fs::path& model) {
   std::error_code error;
   const fs::path whole = fs::canonical(model, error);
-  return (error ? model : whole).filename().string();
+  return text::repair_utf8((error ? model : whole).filename().string());
 }
 
 // What is embedded in picture `index`: enough to make it again.
@@ -95,21 +99,16 @@ std::map<std::string, std::string> describe(const OptionValues& options,
   return text;
 }
 
-// Removes what this call has written unless all of it is.
-class WrittenFiles {
- public:
-  ~WrittenFiles() {
-    std::error_code ignored;
-    for (const fs::path& path : paths_) {
-      fs::remove(path, ignored);
-    }
+// Every file can be written, and no two names are links to the same one.
+void check_outputs(const fs::path& output, std::int64_t n) {
+  std::set<fs::path> targets;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const fs::path path = output_path(output, i, n);
+    check_writable(path);
+    check(targets.insert(write_target(path)).second, ErrorCode::InvalidArgument,
+          "cannot write '{}': another picture goes to the same file", path.string());
   }
-  void add(fs::path path) { paths_.push_back(std::move(path)); }
-  std::vector<fs::path> keep() { return std::exchange(paths_, {}); }
-
- private:
-  std::vector<fs::path> paths_;
-};
+}
 
 void print_start(const OptionValues& options, const GenerateRequest& request,
                  const std::vector<pipelines::ComponentMemory>& memory, const std::string& backend,
@@ -130,22 +129,29 @@ void print_start(const OptionValues& options, const GenerateRequest& request,
                  {"seed", request.seed},
                  {"planned_bytes", planned}});
   } else if (!options.flag("quiet")) {
-    fmt::print(stderr, "{}, {} thread{}\n", backend, threads, threads == 1 ? "" : "s");
+    print_message(fmt::format("{}, {} thread{}\n", backend, threads, threads == 1 ? "" : "s"));
   }
 }
 
+// All of them or none.
 void write_images(const OptionValues& options, const GenerateRequest& request,
                   const pipelines::FluxPipeline& pipeline, const std::vector<io::Image>& images) {
   const fs::path output = options.text("output");
-  WrittenFiles written;
+  std::vector<fs::path> paths;
+  std::vector<StagedFile> staged;
   for (std::size_t i = 0; i < images.size(); ++i) {
     check_stop();
     const auto index = static_cast<std::int64_t>(i);
-    const fs::path path = output_path(output, index, request.n);
-    io::write_image(path, images[i], describe(options, request, pipeline, index));
-    written.add(path);
+    paths.push_back(output_path(output, index, request.n));
+    const std::vector<std::uint8_t> bytes = io::encode_image(
+        images[i], io::image_format(output), describe(options, request, pipeline, index));
+    const std::span<const std::byte> whole = std::as_bytes(std::span(bytes));
+    staged.emplace_back(paths.back(), std::span(&whole, 1));
   }
-  const std::vector<fs::path> paths = written.keep();
+  check_stop();
+  for (StagedFile& file : staged) {
+    file.keep();
+  }
   for (std::size_t i = 0; i < paths.size(); ++i) {
     if (options.flag("json")) {
       print_event(
@@ -175,8 +181,10 @@ void run_generate(const OptionValues& options) {
                                     .load = load_options(options)},
                                    context);
   const GenerateRequest request = pipeline.resolved(read_request(options));
+  io::check_image_size(io::image_format(output), *request.width, *request.height);
   warn_ignored(options, request, pipeline, log);
   const auto memory = pipeline.prepare(request);
+  check_outputs(output, request.n);
   print_start(options, request, memory, backend.describe(load_options(options)), threads.size());
 
   const auto progress = make_progress(options);

@@ -123,7 +123,7 @@ std::string_view meaning(ErrorCode code) {
     case ErrorCode::Unavailable:
       return "a device or file system that does not answer";
     case ErrorCode::Cancelled:
-      return "stopped by SIGINT (Ctrl-C) or SIGTERM";
+      return "stopped by SIGINT (Ctrl-C), SIGTERM or SIGHUP";
     case ErrorCode::Internal:
       return "a bug in Difflet: please report it with the command line";
   }

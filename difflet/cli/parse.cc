@@ -1,5 +1,6 @@
 #include "difflet/cli/parse.h"
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -48,6 +49,32 @@ void declare_options(CLI::App& app, std::string_view command) {
   }
 }
 
+// --name=value as two words, because the library takes `--name=` for a name whose value comes next,
+// and a value however it begins. In the library's order: the last word first.
+std::vector<std::string> separate_values(std::string_view command, int argc,
+                                         const char* const* argv) {
+  std::vector<std::string> words;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    const std::size_t equals = word.find('=');
+    const OptionDecl* option =
+        word.starts_with("--") ? find_option(command, word.substr(0, equals).substr(2)) : nullptr;
+    const bool joined = equals != std::string_view::npos;
+    if (option == nullptr || (option->type == OptionType::Flag && !joined)) {
+      words.emplace_back(word);
+      continue;
+    }
+    check(option->type != OptionType::Flag, ErrorCode::InvalidArgument,
+          "--{} does not take a value", option->name);
+    check(joined || i + 1 < argc, ErrorCode::InvalidArgument, "--{} needs a value: {}",
+          option->name, option->help);
+    words.push_back(fmt::format("--{}", option->name));
+    words.emplace_back(joined ? word.substr(equals + 1) : std::string_view(argv[++i]));
+  }
+  std::reverse(words.begin(), words.end());
+  return words;
+}
+
 OptionValues values_of(const CLI::App& app, std::string_view command) {
   OptionValues values(command);
   if (const auto extras = app.remaining(); !extras.empty()) {
@@ -57,10 +84,6 @@ OptionValues values_of(const CLI::App& app, std::string_view command) {
     const std::vector<std::string>& given =
         app.get_option(fmt::format("--{}", option->name))->results();
     for (const std::string& value : given) {
-      if (option->type == OptionType::Flag) {
-        check(value == "true", ErrorCode::InvalidArgument, "--{} does not take a value",
-              option->name);
-      }
       values.set(option->name, value);
     }
   }
@@ -73,8 +96,9 @@ Request parse_command(std::string_view command, int argc, const char* const* arg
   app.allow_extras();
   app.set_help_flag("-h,--help");
   declare_options(app, command);
+  std::vector<std::string> words = separate_values(command, argc, argv);
   try {
-    app.parse(argc, argv);
+    app.parse(words);
   } catch (const CLI::CallForHelp&) {
     return {.options = std::nullopt, .text = command_help(command)};
   } catch (const CLI::ParseError& e) {

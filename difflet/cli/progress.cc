@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <cstdio>
 #include <string>
 
 #include "difflet/cli/command.h"
@@ -46,12 +45,12 @@ class StepClock {
 class Lines : public Quiet {
  public:
   void stage_end(std::string_view name, double seconds) override {
-    fmt::print(stderr, "{}: {}\n", name, duration(seconds));
+    print_message(fmt::format("{}: {}\n", name, duration(seconds)));
   }
   void step(std::int64_t done, std::int64_t total, double seconds) override {
     clock_.add(seconds);
-    fmt::print(stderr, "step {}/{}: {}, {} left\n", done, total, duration(seconds),
-               clock_.left(total - done));
+    print_message(fmt::format("step {}/{}: {}, {} left\n", done, total, duration(seconds),
+                              clock_.left(total - done)));
   }
 
  private:
@@ -64,7 +63,7 @@ class Bar : public Quiet {
   void stage_begin(std::string_view name) override { show(fmt::format("{} ...", name)); }
   void stage_end(std::string_view name, double seconds) override {
     clear();
-    fmt::print(stderr, "{}: {}\n", name, duration(seconds));
+    print_message(fmt::format("{}: {}\n", name, duration(seconds)));
   }
   void step(std::int64_t done, std::int64_t total, double seconds) override {
     constexpr std::int64_t kCells = 30;
@@ -77,14 +76,12 @@ class Bar : public Quiet {
 
  private:
   void show(const std::string& text) {
-    fmt::print(stderr, "\r\033[K{}", text);
-    std::fflush(stderr);
+    print_message(fmt::format("\r\033[K{}", text));
     shown_ = true;
   }
   void clear() {
     if (shown_) {
-      std::fputs("\r\033[K", stderr);
-      std::fflush(stderr);
+      print_message("\r\033[K");
     }
     shown_ = false;
   }

@@ -6,15 +6,15 @@
 #include <cstring>
 
 #include "difflet/base/error.h"
+#include "difflet/base/file.h"
 
 namespace difflet::cli {
 
 void check_writable(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
   std::error_code ignored;
-  // write_file_atomic follows a link and makes its temporary file beside the target.
-  const fs::path target =
-      fs::is_symlink(path, ignored) ? fs::weakly_canonical(path, ignored) : path;
+  // The temporary file is made beside the target.
+  const fs::path target = write_target(path);
   const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
   check(target.has_filename(), ErrorCode::InvalidArgument, "cannot write '{}': not a file name",
         path.string());
@@ -23,12 +23,15 @@ void check_writable(const std::filesystem::path& path) {
   check(fs::is_directory(folder, ignored), ErrorCode::InvalidArgument,
         "cannot write '{}': '{}' is not a folder", path.string(), folder.string());
   std::error_code status;
-  const bool exists = fs::exists(target, status);
+  const bool exists = fs::exists(path, status);
   check(!status, ErrorCode::InvalidArgument, "cannot write '{}': {}", path.string(),
         status.message());
-  check(!exists || fs::is_regular_file(target, ignored), ErrorCode::InvalidArgument,
+  check(!exists || fs::is_regular_file(path, ignored), ErrorCode::InvalidArgument,
         "cannot write '{}': not a regular file", path.string());
-  const int refused = ::access(folder.c_str(), W_OK | X_OK) == 0 ? 0 : errno;
+  // A file that is write-protected stays, though a rename could replace it.
+  const bool allowed = ::access(folder.c_str(), W_OK | X_OK) == 0 &&
+                       (!exists || ::access(target.c_str(), W_OK) == 0);
+  const int refused = allowed ? 0 : errno;
   check(refused == 0, ErrorCode::Unavailable, "cannot write '{}': {}", path.string(),
         std::strerror(refused));
 }

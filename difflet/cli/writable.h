@@ -6,7 +6,8 @@
 namespace difflet::cli {
 
 // Throws what writing `path` would throw: NotFound when its folder is not there, InvalidArgument for a
-// folder or device in its place, Unavailable when the folder does not let this process write.
+// folder or device in its place, Unavailable when the folder or the file does not let this process
+// write.
 void check_writable(const std::filesystem::path& path);
 
 }  // namespace difflet::cli

@@ -136,12 +136,38 @@ TEST_F(BrokenCheckpoint, ClassesThatNobodyKnows) {
   index["transformer"] = {"diffusers", "UNet2DConditionModel"};
   write_text(model_ / "model_index.json", index.dump());
   refused(4, "transformer is a UNet2DConditionModel");
+  index["transformer"] = {"diffusers", "FluxTransformer2DModel"};
+  index["scheduler"] = {"diffusers", "DDIMScheduler"};
+  write_text(model_ / "model_index.json", index.dump());
+  refused(4, "scheduler is a DDIMScheduler");
+  index["scheduler"] = {7, "FlowMatchEulerDiscreteScheduler"};
+  write_text(model_ / "model_index.json", index.dump());
+  refused(6, "scheduler: expected [library, class]");
+  index["scheduler"] = {"diffusers", "FlowMatchEulerDiscreteScheduler"};
   index["_class_name"] = "StableDiffusionPipeline";
   write_text(model_ / "model_index.json", index.dump());
   refused(4, "StableDiffusionPipeline is not supported");
   index["_class_name"] = 7;
   write_text(model_ / "model_index.json", index.dump());
   refused(6, "_class_name");
+}
+
+TEST_F(BrokenCheckpoint, AComponentInTheFolderOfAnother) {
+  fs::remove_all(model_ / "text_encoder");
+  fs::copy(model_ / "text_encoder_2", model_ / "text_encoder", fs::copy_options::recursive);
+  refused(6, "text_encoder/config.json: this is a T5EncoderModel, listed as a CLIPTextModel");
+}
+
+TEST_F(BrokenCheckpoint, WeightsThatAreNoFloats) {
+  const auto file = io::SafetensorsFile::open(model_ / kFlux);
+  std::map<std::string, HostTensor> tensors;
+  for (const auto& [name, entry] : file.entries()) {
+    tensors.emplace(name, file.tensor(name));
+  }
+  HostTensor& bias = tensors.at("proj_out.bias");
+  bias = HostTensor(DType::I32, bias.shape());
+  io::write_safetensors(model_ / kFlux, tensors);
+  refused(6, "'proj_out.bias' in diffusion_pytorch_model.safetensors is i32, not F32");
 }
 
 TEST_F(BrokenCheckpoint, ASchedulerThatIsNotKnown) {
@@ -157,6 +183,7 @@ TEST_F(BrokenCheckpoint, NotANumberInAWeight) {
   refused(6, "proj_out.weight");
   fill("proj_out.weight", 1, std::numeric_limits<float>::infinity());
   refused(6, "proj_out.weight");
+  refused(6, (model_ / "transformer").string());
 }
 
 TEST_F(BrokenCheckpoint, NumbersThatOverflowMakeNoBlackPicture) {

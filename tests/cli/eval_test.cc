@@ -95,6 +95,15 @@ TEST_F(Eval, FilesAreChecked) {
   expect_refused(arguments({"--component", "vae"}), 3, "no folder");
 }
 
+TEST_F(Eval, TheOutputDoesNotReplaceTheWeights) {
+  copy_model("schnell", folder_ / "model");
+  case_ = folder_ / "model/vae";
+  output_ = case_ / "diffusion_pytorch_model.safetensors";
+  const auto size = std::filesystem::file_size(output_);
+  expect_refused(arguments(), 2, "it holds the component's weights");
+  EXPECT_EQ(std::filesystem::file_size(output_), size);
+}
+
 TEST(Tokenize, PrintsOneListForEachLine) {
   const std::vector<std::string> clip{"tokenize", "--model", golden_model("dev").string(),
                                       "--component", "tokenizer"};

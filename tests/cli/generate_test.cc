@@ -1,5 +1,6 @@
 // difflet generate, from arguments to files.
 #include <csignal>
+#include <fstream>
 #include <map>
 #include <sstream>
 
@@ -147,6 +148,59 @@ TEST_F(Generate, OutputsThatCannotBeAreRefusedBeforeWork) {
   fs::create_directory(folder_ / "y.png");
   expect_refused(to(folder_ / "y.png"), 2, "not a regular file");
   expect_refused(to("/dev/null/x.png"), 2, "not a folder");
+}
+
+TEST_F(Generate, EveryOutputIsCheckedBeforeWork) {
+  const auto two = small(model_, folder_ / "x.png", {"--prompt", "p", "--n", "2"});
+  std::ofstream(folder_ / "x-0.png") << "old";
+  fs::create_directory(folder_ / "x-1.png");
+  expect_refused(two, 2, "x-1.png': not a regular file");
+  fs::remove(folder_ / "x-1.png");
+  fs::create_symlink("x-0.png", folder_ / "x-1.png");
+  expect_refused(two, 2, "another picture goes to the same file");
+  EXPECT_EQ(fs::file_size(folder_ / "x-0.png"), 3);
+  expect_refused(small(model_, folder_ / "x.webp", {"--prompt", "p", "--width", "16384"}), 2,
+                 "WebP holds at most 16383 pixels");
+}
+
+TEST_F(Generate, AFailureKeepsTheOldPictures) {
+  ProcessOptions options;
+  options.file_limit = 512;
+  std::ofstream(folder_ / "x-0.png") << "old";
+  expect_refused(small(model_, folder_ / "x.png", {"--prompt", "p", "--n", "2"}), 5, "cannot write",
+                 options);
+  EXPECT_EQ(files_in(folder_.path()), Arguments{"x-0.png"});
+  EXPECT_EQ(fs::file_size(folder_ / "x-0.png"), 3);
+}
+
+TEST_F(Generate, StreamsThatAreClosedOrFullDoNotSpoilThePicture) {
+  const Arguments arguments{"generate",
+                            "--model",
+                            model_.string(),
+                            "--prompt",
+                            "p",
+                            "--steps",
+                            "1",
+                            "--max-sequence-length",
+                            "16",
+                            "--output",
+                            (folder_ / "x.png").string()};
+  ProcessOptions options;
+  options.standard_error = "/dev/full";
+  EXPECT_EQ(run_difflet(arguments, options).status, 0);
+  options.standard_error.clear();
+  options.closed_streams = {0, 1, 2};
+  EXPECT_EQ(run_difflet(arguments, options).status, 7);  // nobody learns the path
+  EXPECT_EQ(io::read_png(folder_ / "x.png").width, 32);
+}
+
+TEST_F(Generate, AModelsNameNeedNotBeUtf8) {
+  const fs::path model = folder_ / "m\xff";
+  copy_model("schnell", model);
+  std::map<std::string, std::string> text;
+  EXPECT_EQ(run_difflet(small(model, folder_ / "x.png", {"--prompt", "p"})).status, 0);
+  (void)io::read_png(folder_ / "x.png", &text);
+  EXPECT_EQ(text["model"], "m\xEF\xBF\xBD");
 }
 
 TEST_F(Generate, AFullDiskLeavesNothing) {

@@ -64,7 +64,17 @@ TEST(CliOptions, ValuesAreChecked) {
   expect_refused(with({"--json=no"}), 2, "--json");
   expect_refused(with({"--backend", "gpu"}), 2, "unknown backend 'gpu'");
   expect_refused({"generate", "--model", "m", "--output", "o.png"}, 2, "generate needs --prompt");
-  expect_refused({"generate", "--model"}, 2, "--model");
+  expect_refused({"generate", "--model"}, 2, "--model needs a value");
+  expect_refused(with({"--steps="}), 2, "--steps: ''");
+  expect_refused(with({"--json="}), 2, "--json does not take a value");
+  expect_refused(with({"--json=true"}), 2, "--json does not take a value");
+  expect_refused(with({"--"}), 2, "no option --; see");
+}
+
+// What follows an equals sign is the value, also when it is nothing.
+TEST(CliOptions, AnEmptyValueIsNotTheNextWord) {
+  expect_refused({"generate", "--prompt=", "--model=m=n", "--output=o.png", "--steps", "4"}, 3,
+                 "m=n");
 }
 
 std::string read_page(const std::string& name) {
@@ -84,6 +94,16 @@ TEST(CliOptions, FullStandardOutputIsAnError) {
   ProcessOptions options;
   options.standard_output = "/dev/full";
   expect_refused({"--help"}, 5, "cannot write to standard output", options);
+}
+
+TEST(CliOptions, ErrorsThatNobodyReadsKeepTheirStatus) {
+  ProcessOptions options;
+  options.standard_error = "/dev/full";
+  EXPECT_EQ(run_difflet({"frobnicate"}, options).status, 2);
+  options.standard_error.clear();
+  options.closed_streams = {0, 1, 2};
+  EXPECT_EQ(run_difflet({"frobnicate"}, options).status, 2);
+  EXPECT_EQ(run_difflet({"--help"}, options).status, 7);
 }
 
 }  // namespace

@@ -31,7 +31,12 @@ std::string read_all(const fs::path& path) {
       options.standard_output.empty() ? (folder / "out").string() : options.standard_output;
   ::dup2(::open((folder / "in").c_str(), O_RDONLY), STDIN_FILENO);
   ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT, 0600), STDOUT_FILENO);
-  ::dup2(::open((folder / "err").c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
+  const std::string err =
+      options.standard_error.empty() ? (folder / "err").string() : options.standard_error;
+  ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
+  for (const int stream : options.closed_streams) {
+    ::close(stream);
+  }
   if (options.file_limit > 0) {
     const rlimit limit{options.file_limit, options.file_limit};
     ::setrlimit(RLIMIT_FSIZE, &limit);

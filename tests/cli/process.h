@@ -14,6 +14,8 @@ struct ProcessOptions {
   int stop_signal = 0;         // sent as soon as standard error holds `stop_after`
   std::string stop_after;
   std::string standard_output;  // a file instead of the captured one
+  std::string standard_error;
+  std::vector<int> closed_streams;  // descriptors that the program finds closed
 };
 
 struct ProcessResult {
