@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -79,6 +80,11 @@ struct Case {
   DType dtype;
 };
 
+void PrintTo(const Case& c,
+             std::ostream* out) {  // NOLINT(readability-identifier-naming): GoogleTest's
+  *out << c.folder;
+}
+
 std::vector<Case> cases() {
   std::vector<Case> all;
   const auto add = [&](const std::string& name, const std::filesystem::path& folder,
@@ -109,8 +115,8 @@ TEST_P(PipelineGolden, PictureIsTheOriginals) {
   ThreadPool threads(2);
   Context context{.log = log, .threads = threads};
   FluxPipeline pipeline(
-      model,
-      {.dtype = dtype, .variant = "", .backend = &backends::find(backend), .load = {}}, context);
+      model, {.dtype = dtype, .variant = "", .backend = &backends::find(backend), .load = {}},
+      context);
   const GenerateRequest request =
       pipeline.resolved(read_request(read_json_file(folder / "case.json")));
   Recorder recorder;
