@@ -319,8 +319,8 @@ std::shared_ptr<ConvKernel> ConvKernel::create(const ConvDesc& desc, Level level
 }
 
 std::shared_ptr<ConvKernel> ConvKernel::create(const ConvDesc& desc, Level level) {
-  // In bf16 Winograd is up to 1.4 times as fast from 256 channels on and slower below, but it holds
-  // eight times the weights and 100 MB of scratch a thread (docs/benchmarks.md, "Convolution").
+  // In bf16 Winograd is 1.1 to 1.5 times as fast from 256 channels on and slower below, but it holds
+  // about eight times the weights and 100 MB of scratch a thread (docs/benchmarks.md, "Convolution").
   for (const ConvAlgorithm algorithm :
        {ConvAlgorithm::DirectBf16, ConvAlgorithm::Winograd, ConvAlgorithm::Direct}) {
     if (auto kernel = create(desc, level, algorithm)) {
