@@ -78,8 +78,8 @@ class OptionValues {
   std::map<std::string, std::string, std::less<>> values_;
 };
 
-// As torch's manual_seed takes an integer: -2^63 ... 2^64 - 1, negative ones modulo 2^64. Nothing for
-// other text.
+// As torch's manual_seed takes an integer: -2^63 ... 2^64 - 1, negative ones modulo 2^64. Nothing
+// for other text.
 std::optional<std::uint64_t> parse_seed(std::string_view text);
 
 }  // namespace difflet

@@ -40,7 +40,8 @@ void print_message(std::string_view text) noexcept {
 void reserve_standard_streams() noexcept {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
     if (::fcntl(fd, F_GETFD) < 0 && errno == EBADF) {
-      // Takes the lowest free number, which is fd; the wrong direction, so that its use is an error.
+      // Takes the lowest free number, which is fd; the wrong direction, so that its use is an
+      // error.
       (void)::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
     }
   }

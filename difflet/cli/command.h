@@ -17,7 +17,8 @@ void run_eval(const OptionValues& options);
 void run_tokenize(const OptionValues& options);
 void run_reference(const OptionValues& options);
 
-// Writes to standard output at once. Throws Unavailable (a closed pipe) or ResourceExhausted (disk).
+// Writes to standard output at once. Throws Unavailable (a closed pipe) or ResourceExhausted
+// (disk).
 void print(std::string_view text);
 // Writes to standard error, where a failure has nobody left to tell: what it does not take is lost.
 void print_message(std::string_view text) noexcept;

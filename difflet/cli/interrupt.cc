@@ -15,8 +15,9 @@ volatile std::sig_atomic_t stop_requested = 0;  // the only thing that a handler
 
 void on_signal(int signal) { stop_requested = signal; }
 
-// A page of a mapped file that is no longer there: another process made the file shorter, or the disk
-// failed. The read cannot go on and nothing can be thrown from here; no output is half written then.
+// A page of a mapped file that is no longer there: another process made the file shorter, or the
+// disk failed. The read cannot go on and nothing can be thrown from here; no output is half written
+// then.
 void on_bus_error(int signal, siginfo_t* info, void*) {
   constexpr std::string_view kMessage =
       "difflet: error: a file of the model was made shorter while it was read, or cannot be read\n";
@@ -41,7 +42,7 @@ std::string_view name_of(int signal) {
 
 // nohup's choice stands.
 void stop_at_hangup(const struct sigaction& action) {
-  struct sigaction old {};
+  struct sigaction old{};
   ::sigaction(SIGHUP, nullptr, &old);
   if (old.sa_handler != SIG_IGN) {
     ::sigaction(SIGHUP, &action, nullptr);
@@ -51,7 +52,7 @@ void stop_at_hangup(const struct sigaction& action) {
 }  // namespace
 
 void handle_signals() {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = on_signal;
   sigemptyset(&action.sa_mask);
   // A read of standard input returns, so that it can stop; a second signal ends the process.
@@ -62,7 +63,7 @@ void handle_signals() {
   action.sa_handler = SIG_IGN;
   ::sigaction(SIGPIPE, &action, nullptr);
   ::sigaction(SIGXFSZ, &action, nullptr);
-  struct sigaction bus {};
+  struct sigaction bus{};
   bus.sa_sigaction = on_bus_error;
   sigemptyset(&bus.sa_mask);
   bus.sa_flags = SA_SIGINFO;

@@ -3,9 +3,9 @@
 
 namespace difflet::cli {
 
-// From now on SIGINT, SIGTERM and SIGHUP only set the flag, a closed pipe or a file at its size limit
-// is an error of the write instead of the end of the process, and a mapped file that was made shorter
-// ends it with a message.
+// From now on SIGINT, SIGTERM and SIGHUP only set the flag, a closed pipe or a file at its size
+// limit is an error of the write instead of the end of the process, and a mapped file that was made
+// shorter ends it with a message.
 void handle_signals();
 // The signal that asked to stop, or 0.
 int stop_signal() noexcept;

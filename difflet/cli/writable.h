@@ -5,9 +5,9 @@
 
 namespace difflet::cli {
 
-// Throws what writing `path` would throw: NotFound when its folder is not there, InvalidArgument for a
-// folder or device in its place, Unavailable when the folder or the file does not let this process
-// write.
+// Throws what writing `path` would throw: NotFound when its folder is not there, InvalidArgument
+// for a folder or device in its place, Unavailable when the folder or the file does not let this
+// process write.
 void check_writable(const std::filesystem::path& path);
 
 }  // namespace difflet::cli

@@ -28,8 +28,8 @@ class Program {
   Program(const graph::Graph& graph, const runtime::WeightSource& weights,
           const runtime::Backend& backend, Context& context, const runtime::LoadOptions& options);
 
-  // Floats are converted to the dtype of their input, integers likewise. Throws InvalidArgument for a
-  // missing or unknown name, another kind of number or another shape, naming the input.
+  // Floats are converted to the dtype of their input, integers likewise. Throws InvalidArgument for
+  // a missing or unknown name, another kind of number or another shape, naming the input.
   NamedTensors run(const NamedTensors& inputs);
   const std::vector<Port>& inputs() const noexcept { return inputs_; }
   const runtime::Executable& executable() const noexcept { return *executable_; }

@@ -49,15 +49,16 @@ struct ComponentMemory {
 
 class FluxPipeline {
  public:
-  // Opens tokenizers, scheduler and components: every problem that configs and headers show is thrown
-  // here. Reads no weight. `context` and the backend must outlive the pipeline.
+  // Opens tokenizers, scheduler and components: every problem that configs and headers show is
+  // thrown here. Reads no weight. `context` and the backend must outlive the pipeline.
   FluxPipeline(const std::filesystem::path& folder, const PipelineOptions& options,
                Context& context);
   FluxPipeline(const FluxPipeline&) = delete;
   FluxPipeline& operator=(const FluxPipeline&) = delete;
 
-  // The request with its sizes filled in. Throws InvalidArgument for a size that is not legal, naming
-  // the nearest ones, for steps that the scheduler does not have, and for text that is not UTF-8.
+  // The request with its sizes filled in. Throws InvalidArgument for a size that is not legal,
+  // naming the nearest ones, for steps that the scheduler does not have, and for text that is not
+  // UTF-8.
   GenerateRequest resolved(GenerateRequest request) const;
   // Plans the programs of a resolved request and compares their tensors with the files; reads no
   // weight. Throws ResourceExhausted, with what is needed, when it cannot fit the memory limit.

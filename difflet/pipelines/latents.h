@@ -15,8 +15,8 @@ struct LatentSize {
   std::int64_t tokens() const { return (height / 2) * (width / 2); }  // I
 };
 
-// torch.randn([n, C, h, w], dtype) of one CPU generator with this seed, packed: [n, I, 4 C], channel
-// c * 4 + dy * 2 + dx, tokens by rows.
+// torch.randn([n, C, h, w], dtype) of one CPU generator with this seed, packed: [n, I, 4 C],
+// channel c * 4 + dy * 2 + dx, tokens by rows.
 HostTensor initial_latents(const LatentSize& size, std::uint64_t seed, DType dtype);
 HostTensor pack_latents(const HostTensor& latents);                           // [n, C, h, w]
 HostTensor unpack_latents(const HostTensor& packed, const LatentSize& size);  // [n, C, h, w]

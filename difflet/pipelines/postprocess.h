@@ -8,8 +8,8 @@
 
 namespace difflet::pipelines {
 
-// sample [n, 3, height, width]: x / 2 + 1 / 2 clamped to [0, 1] in the sample's dtype, then times 255
-// in f32, halves rounded to even.
+// sample [n, 3, height, width]: x / 2 + 1 / 2 clamped to [0, 1] in the sample's dtype, then times
+// 255 in f32, halves rounded to even.
 std::vector<io::Image> to_images(const HostTensor& sample);
 
 }  // namespace difflet::pipelines

@@ -1,5 +1,5 @@
-// One component of a pipeline: opened and checked at once, traced and planned for a request's shapes,
-// loaded when it is run, and kept until it is released or other shapes are asked for.
+// One component of a pipeline: opened and checked at once, traced and planned for a request's
+// shapes, loaded when it is run, and kept until it is released or other shapes are asked for.
 #pragma once
 
 #include <memory>

@@ -37,13 +37,14 @@ struct Schedule {
   std::vector<float> timesteps;  // [steps], sigma * num_train_timesteps
 };
 
-// `sigmas` before the shift; none: the scheduler's own. `mu` counts with a dynamic shift only. Throws
-// InvalidArgument for steps outside 1 ... num_train_timesteps or when the schedule is not finite.
+// `sigmas` before the shift; none: the scheduler's own. `mu` counts with a dynamic shift only.
+// Throws InvalidArgument for steps outside 1 ... num_train_timesteps or when the schedule is not
+// finite.
 Schedule make_schedule(const FlowMatchEulerConfig& config, std::int64_t steps,
                        const std::optional<std::vector<float>>& sigmas, double mu);
 
-// sample + (sigma[i + 1] - sigma[i]) * output in the dtype of `output`: in bf16 the difference and the
-// product are rounded, the sum is formed in f32 and rounded once.
+// sample + (sigma[i + 1] - sigma[i]) * output in the dtype of `output`: in bf16 the difference and
+// the product are rounded, the sum is formed in f32 and rounded once.
 HostTensor euler_step(const Schedule& schedule, std::size_t i, const HostTensor& output,
                       const HostTensor& sample);
 

@@ -1,4 +1,5 @@
-// Arithmetic on host tensors as torch does it: each elementary result rounded to the tensor's dtype.
+// Arithmetic on host tensors as torch does it: each elementary result rounded to the tensor's
+// dtype.
 #pragma once
 
 #include "difflet/tensor/dtype.h"

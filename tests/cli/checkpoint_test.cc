@@ -1,4 +1,5 @@
-// Damaged, missing and strange checkpoints: one line that names the file, the right status, no file.
+// Damaged, missing and strange checkpoints: one line that names the file, the right status, no
+// file.
 #include <cstdint>
 #include <cstring>
 #include <fstream>

@@ -145,8 +145,8 @@ INSTANTIATE_TEST_SUITE_P(Diffusers, PipelineGolden, ::testing::ValuesIn(cases())
                                               dtype_name(test.param.dtype));
                          });
 
-// With less memory than all programs take together each is let go after its stage; with less than one
-// takes nothing is loaded.
+// With less memory than all programs take together each is let go after its stage; with less than
+// one takes nothing is loaded.
 TEST(PipelineResident, LittleMemoryMakesTheSamePicture) {
   Log log(LogLevel::Off);
   ThreadPool threads(2);
