@@ -22,12 +22,14 @@ def main():
     parser.add_argument("--prompt", help="only this prompt, into --sheet")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    pipe = FluxPipeline.from_pretrained(args.model, torch_dtype=torch.bfloat16)
+    pipe = FluxPipeline.from_pretrained(args.model, dtype=torch.bfloat16)
     pipe.set_progress_bar_config(disable=True)
     concepts = pictures.load_concepts()
 
     def draw(prompt, seed):
-        return pipe(prompt, num_inference_steps=args.steps,
+        # The pipeline's own default is 128 latents a side whatever the VAE's sample_size says.
+        return pipe(prompt, height=pictures.SIZE, width=pictures.SIZE,
+                    num_inference_steps=args.steps,
                     generator=torch.Generator().manual_seed(seed)).images[0]
 
     if args.prompt:
