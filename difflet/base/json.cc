@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -153,14 +154,14 @@ class Builder {
 }  // namespace
 
 Json parse_json(std::string_view text, std::string_view origin) {
-  const char* reached = text.data();
+  const char* const begin = std::to_address(text.begin());
+  const char* const end = begin + text.size();
+  const char* reached = begin;
   Builder builder(text, origin, &reached);
-  const char* end = text.data() + text.size();
   if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos) {
     builder.refuse(nul + 1, "NUL byte");  // the lexer would take it for the end
   }
-  Json::sax_parse(CountingIterator(text.data(), &reached), CountingIterator(end, &reached),
-                  &builder);
+  Json::sax_parse(CountingIterator(begin, &reached), CountingIterator(end, &reached), &builder);
   return builder.take();
 }
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstddef>
+#include <numbers>
 #include <utility>
 
 namespace difflet {
@@ -15,7 +16,7 @@ constexpr std::size_t kShift = 397;
 constexpr std::size_t kBlock = 16;  // elements that torch transforms together
 constexpr std::size_t kHalf = kBlock / 2;
 
-constexpr float kTwoPi = 6.283185307179586F;
+constexpr float kTwoPi = 2.0F * std::numbers::pi_v<float>;
 
 constexpr std::uint32_t twist(std::uint32_t high, std::uint32_t low) {
   const std::uint32_t mixed = (high & 0x80000000U) | (low & 0x7fffffffU);
@@ -30,11 +31,13 @@ float uniform_f32(TorchGenerator& g) {
 // The logarithm and the sine of torch's vector code for normal numbers (avx_mathfun by G. Garberoglio
 // after J. Pommier, with the polynomials of S. Moshier's Cephes), one lane of it. Each fma is one that
 // the compiler makes of torch's source for processors with AVX2, so results agree bit for bit there;
-// torch on older processors uses libm and differs by about 2e-7.
+// torch on older processors uses other code and differs by up to 2e-6.
 float cephes_log(float x) {
   constexpr std::array<float, 9> kP = {7.0376836292E-2F,  -1.1514610310E-1F, 1.1676998740E-1F,
                                        -1.2420140846E-1F, 1.4249322787E-1F,  -1.6668057665E-1F,
                                        2.0000714765E-1F,  -2.4999993993E-1F, 3.3333331174E-1F};
+  constexpr float kLn2High = 355.0F / 512.0F;  // exact, so that exponent * kLn2High is
+  constexpr float kLn2Low = -2.12194440e-4F;
   const auto bits = std::bit_cast<std::uint32_t>(x);  // 2^-24 <= x <= 1
   auto exponent = static_cast<float>(static_cast<int>(bits >> 23U) - 126);
   float m = std::bit_cast<float>((bits & 0x007fffffU) | 0x3f000000U);  // [0.5, 1)
@@ -49,9 +52,9 @@ float cephes_log(float x) {
   for (std::size_t i = 1; i < kP.size(); ++i) {
     y = std::fma(y, m, kP[i]);
   }
-  y = std::fma(y * m, square, exponent * -2.12194440e-4F);
+  y = std::fma(y * m, square, exponent * kLn2Low);
   y = std::fma(-square, 0.5F, y);
-  return std::fma(exponent, 0.693359375F, m + y);
+  return std::fma(exponent, kLn2High, m + y);
 }
 
 struct SinCos {
@@ -153,7 +156,7 @@ float TorchGenerator::normal_scalar() noexcept {
   const double u1 = static_cast<double>(next64() & kMask) * 0x1p-53;
   const double u2 = static_cast<double>(next64() & kMask) * 0x1p-53;
   const double radius = std::sqrt(-2.0 * std::log1p(-u2));
-  const double angle = 2.0 * 3.14159265358979323846 * u1;
+  const double angle = 2.0 * std::numbers::pi * u1;
   cached_normal_ = radius * std::sin(angle);
   return static_cast<float>(radius * std::cos(angle));
 }
