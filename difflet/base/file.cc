@@ -206,10 +206,12 @@ std::shared_ptr<const MappedFile> MappedFile::open(const fs::path& path) {
 
 void MappedFile::release(std::span<const std::byte> part) const noexcept {
   constexpr std::uintptr_t kPage = 4096;
-  const auto first = (reinterpret_cast<std::uintptr_t>(part.data()) + kPage - 1) / kPage * kPage;
-  const auto last = reinterpret_cast<std::uintptr_t>(part.data() + part.size()) / kPage * kPage;
-  if (first < last) {
-    madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  const auto begin = reinterpret_cast<std::uintptr_t>(part.data());
+  const std::size_t before = (kPage - begin % kPage) % kPage;  // up to the first whole page
+  const std::size_t after = (begin + part.size()) % kPage;     // behind the last one
+  if (before + after < part.size()) {
+    madvise(const_cast<std::byte*>(part.data()) + before, part.size() - before - after,
+            MADV_DONTNEED);
   }
 }
 

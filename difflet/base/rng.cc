@@ -40,7 +40,7 @@ float cephes_log(float x) {
   constexpr float kLn2Low = -2.12194440e-4F;
   const auto bits = std::bit_cast<std::uint32_t>(x);  // 2^-24 <= x <= 1
   auto exponent = static_cast<float>(static_cast<int>(bits >> 23U) - 126);
-  float m = std::bit_cast<float>((bits & 0x007fffffU) | 0x3f000000U);  // [0.5, 1)
+  auto m = std::bit_cast<float>((bits & 0x007fffffU) | 0x3f000000U);  // [0.5, 1)
   if (m < 0.707106781186547524F) {
     exponent -= 1.0F;
     m = (m - 1.0F) + m;

@@ -87,7 +87,7 @@ bool encode(Encoder& e) {
   write_markers(e);
   const auto stride = static_cast<std::size_t>(e.image.width) * 3;
   while (e.info.next_scanline < e.info.image_height) {
-    JSAMPROW row = const_cast<JSAMPROW>(e.image.rgb.data() + e.info.next_scanline * stride);
+    auto* row = const_cast<JSAMPROW>(e.image.rgb.data() + e.info.next_scanline * stride);
     jpeg_write_scanlines(&e.info, &row, 1);
   }
   jpeg_finish_compress(&e.info);

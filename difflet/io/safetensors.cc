@@ -138,6 +138,7 @@ class HeaderParser {
     const Json& list = member(tensor, value, key);
     expect(list.is_array(), "tensor '{}': {} is not an array", tensor, key);
     std::vector<std::uint64_t> out;
+    out.reserve(list.size());
     for (const Json& x : list) {
       expect(x.is_number_unsigned(), "tensor '{}': {} holds something else than integers >= 0",
              tensor, key);
@@ -171,6 +172,7 @@ class HeaderParser {
   // Sorted by place, each tensor starts where the one before ends and the last ends with the file.
   void check_cover() const {
     std::vector<const RawEntry*> order;
+    order.reserve(raw_.size());
     for (const RawEntry& e : raw_) {
       order.push_back(&e);
     }
@@ -229,6 +231,7 @@ class HeaderParser {
   // At most kMaxRank extents. A zero extent can hide others that no Shape holds.
   Shape to_shape(const RawEntry& e) const {
     std::vector<std::int64_t> dims;
+    dims.reserve(e.shape.size());
     for (const std::uint64_t d : e.shape) {
       dims.push_back(std::bit_cast<std::int64_t>(d));
     }
