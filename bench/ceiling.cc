@@ -12,20 +12,22 @@ namespace {
 
 // Fourteen independent accumulators cover latency x width of every chip we know. The factors are
 // zero: values do not matter for the speed as long as they are neither denormal nor NaN.
-#define DIFFLET_FOURTEEN(OP, R)                                                                  \
-  OP(R, 0) OP(R, 1) OP(R, 2) OP(R, 3) OP(R, 4) OP(R, 5) OP(R, 6) OP(R, 7) OP(R, 8) OP(R, 9) \
-  OP(R, 10) OP(R, 11) OP(R, 12) OP(R, 13)
-#define DIFFLET_CLOBBERS                                                                     \
-  "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",      \
-      "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15"
+#define DIFFLET_FOURTEEN(OP, R)                                                              \
+  OP(R, 0)                                                                                   \
+  OP(R, 1) OP(R, 2) OP(R, 3) OP(R, 4) OP(R, 5) OP(R, 6) OP(R, 7) OP(R, 8) OP(R, 9) OP(R, 10) \
+      OP(R, 11) OP(R, 12) OP(R, 13)
+#define DIFFLET_CLOBBERS                                                                         \
+  "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", \
+      "xmm11", "xmm12", "xmm13", "xmm14", "xmm15"
 #define DIFFLET_FMA(R, N) "vfmadd231ps %%" R "14, %%" R "15, %%" R #N "\n"
 #define DIFFLET_DOT(R, N) "vdpbf16ps %%" R "14, %%" R "15, %%" R #N "\n"
 #define DIFFLET_MUL_ADD(R, N) "mulps %%" R "14, %%" R #N "\naddps %%" R "15, %%" R #N "\n"
-#define DIFFLET_LOOP(NAME, OP, R)                                                      \
-  void NAME(long rounds) {                                                             \
-    __asm__ volatile("xorps %%xmm14, %%xmm14\nxorps %%xmm15, %%xmm15\n"                \
-                     "1:\n" DIFFLET_FOURTEEN(OP, R) "dec %0\njnz 1b\n"                      \
-                     : "+r"(rounds)::DIFFLET_CLOBBERS);                                \
+#define DIFFLET_LOOP(NAME, OP, R)                          \
+  void NAME(long rounds) {                                 \
+    __asm__ volatile(                                      \
+        "xorps %%xmm14, %%xmm14\nxorps %%xmm15, %%xmm15\n" \
+        "1:\n" DIFFLET_FOURTEEN(OP, R) "dec %0\njnz 1b\n"  \
+        : "+r"(rounds)::DIFFLET_CLOBBERS);                 \
   }
 DIFFLET_LOOP(f32_xmm, DIFFLET_MUL_ADD, "xmm")
 DIFFLET_LOOP(f32_ymm, DIFFLET_FMA, "ymm")
@@ -38,10 +40,14 @@ struct Loop {
 };
 Loop loop_of(Arithmetic a) {
   switch (a) {
-    case Arithmetic::F32Xmm: return {f32_xmm, 14.0 * 8};
-    case Arithmetic::F32Ymm: return {f32_ymm, 14.0 * 16};
-    case Arithmetic::F32Zmm: return {f32_zmm, 14.0 * 32};
-    case Arithmetic::Bf16Zmm: return {bf16_zmm, 14.0 * 64};
+    case Arithmetic::F32Xmm:
+      return {f32_xmm, 14.0 * 8};
+    case Arithmetic::F32Ymm:
+      return {f32_ymm, 14.0 * 16};
+    case Arithmetic::F32Zmm:
+      return {f32_zmm, 14.0 * 32};
+    case Arithmetic::Bf16Zmm:
+      return {bf16_zmm, 14.0 * 64};
   }
   return {};
 }

@@ -1,8 +1,6 @@
 // Speed of the linear and attention kernels at FLUX width, against the ceiling of their level
-// measured around each figure. Rates are work per CPU second, so that a busy machine does not matter.
+// measured around each figure. Rates are work per CPU second: a busy machine does not matter much.
 //   kernels_bench [--level L] [--threads N] [--tokens T] [--filter TEXT] [--reps R]
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -13,6 +11,8 @@
 
 #include "bench/ceiling.h"
 #include "bench/huge_buffer.h"
+#include <fmt/format.h>
+
 #include "difflet/backends/cpu/kernels/attention.h"
 #include "difflet/backends/cpu/kernels/linear.h"
 
@@ -79,10 +79,14 @@ void run_tasks(int threads, std::int64_t tasks, std::size_t scratch_bytes,
 
 Arithmetic arithmetic_of(Level level) {
   switch (level) {
-    case Level::Scalar: return Arithmetic::F32Xmm;
-    case Level::Avx2: return Arithmetic::F32Ymm;
-    case Level::Avx512: return Arithmetic::F32Zmm;
-    case Level::Avx512Bf16: return Arithmetic::Bf16Zmm;
+    case Level::Scalar:
+      return Arithmetic::F32Xmm;
+    case Level::Avx2:
+      return Arithmetic::F32Ymm;
+    case Level::Avx512:
+      return Arithmetic::F32Zmm;
+    case Level::Avx512Bf16:
+      return Arithmetic::Bf16Zmm;
   }
   return Arithmetic::F32Xmm;
 }
@@ -131,9 +135,9 @@ struct LinearCase {
 Rate bench_linear(const Options& o, Elem x, Elem w, const LinearCase& c) {
   const LinearDesc desc{c.n, c.k, x, w, x};
   const LinearKernel* kernel = find_linear(o.level, desc);
-  const std::string name = fmt::format("{} x {} M{} K{} N{}{}{}", kernel->name,
-                                       x == Elem::F32 ? "f32" : "bf16", c.m, c.k, c.n,
-                                       c.act == Act::None ? "" : " gelu", c.gate ? " gate" : "");
+  const std::string name =
+      fmt::format("{} x {} M{} K{} N{}{}{}", kernel->name, x == Elem::F32 ? "f32" : "bf16", c.m,
+                  c.k, c.n, c.act == Act::None ? "" : " gelu", c.gate ? " gate" : "");
   if (name.find(o.filter) == std::string::npos) return {};
   const HugeBuffer packed(kernel->packed_bytes(desc));
   double pack_seconds = 0;
@@ -207,7 +211,8 @@ Rate bench_attention(const Options& o, Elem elem, std::int64_t heads, std::int64
                                        elem == Elem::F32 ? "f32" : "bf16", heads, tokens, dim);
   if (name.find(o.filter) == std::string::npos) return {};
   const std::int64_t tasks = kernel->tasks(a, o.threads);
-  const double flop = 4e-9 * static_cast<double>(heads * dim) * static_cast<double>(tokens * tokens);
+  const double flop =
+      4e-9 * static_cast<double>(heads * dim) * static_cast<double>(tokens * tokens);
   return measure(o, name, kernel->level, flop, [&] {
     run_tasks(o.threads, tasks, kernel->scratch_bytes(a, o.threads),
               [&](std::int64_t i, void* scratch) { kernel->run(a, i, tasks, scratch); });
@@ -271,8 +276,10 @@ int main(int argc, char** argv) {
   using difflet::cpu::Elem;
   difflet::bench::Options o;
   if (!difflet::bench::parse(argc, argv, &o)) {
-    fmt::print(stderr, "kernels_bench [--level L] [--threads N] [--tokens T] [--filter TEXT] "
-                       "[--reps R]; L at most {}\n", level_name(difflet::cpu::detect_level()));
+    fmt::print(stderr,
+               "kernels_bench [--level L] [--threads N] [--tokens T] [--filter TEXT] "
+               "[--reps R]; L at most {}\n",
+               level_name(difflet::cpu::detect_level()));
     return 2;
   }
   difflet::bench::bench_flux(o, Elem::Bf16, Elem::Bf16);

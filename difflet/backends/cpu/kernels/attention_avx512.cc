@@ -1,10 +1,9 @@
 // Attention with AVX-512 f32 arithmetic; bf16 operands are widened while they are packed.
+// The implementation is written over the Vec that comes first.
+// clang-format off
 #include "difflet/backends/cpu/kernels/vec_avx512.h"
-// The rest is written over the Vec above.
-#include "difflet/backends/cpu/kernels/vec_math.h"
-#include "difflet/backends/cpu/kernels/tile.h"
-#include "difflet/backends/cpu/kernels/pack.h"
 #include "difflet/backends/cpu/kernels/attention_impl.h"
+// clang-format on
 #include "difflet/backends/cpu/kernels/attention_tables.h"
 
 namespace difflet::cpu {

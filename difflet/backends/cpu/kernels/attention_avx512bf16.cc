@@ -1,10 +1,9 @@
 // Attention with the bf16 dot product of AVX512_BF16; probabilities are rounded to bf16.
+// The implementation is written over the Vec that comes first.
+// clang-format off
 #include "difflet/backends/cpu/kernels/vec_avx512.h"
-// The rest is written over the Vec above.
-#include "difflet/backends/cpu/kernels/vec_math.h"
-#include "difflet/backends/cpu/kernels/tile.h"
-#include "difflet/backends/cpu/kernels/pack.h"
 #include "difflet/backends/cpu/kernels/attention_impl.h"
+// clang-format on
 #include "difflet/backends/cpu/kernels/attention_tables.h"
 
 namespace difflet::cpu {

@@ -1,14 +1,15 @@
 // Attention in one pass over the keys, written once over the Vec and Dot of the including unit.
 //
-// One task is a range of queries of one head. Keys and values come in blocks that fit L2: a block is
-// packed once for the range, then every tile of kRows queries makes its scores with it, turns them
-// into probabilities in place (in L1) and adds them times the values to its sums. When the largest
-// score of a query rises, its sums are scaled down. The keys of a query are always taken in the same
-// order, whatever the split.
-// Private to the kernel units; include after pack.h.
+// One task is a range of queries of one head. Keys and values come in blocks that fit L2: a block
+// is packed once for the range, then every tile of kRows queries makes its scores with it, turns
+// them into probabilities in place (in L1) and adds them times the values to its sums. When the
+// largest score of a query rises, its sums are scaled down. The keys of a query are always taken in
+// the same order, whatever the split.
+// Private to the kernel units; include after one vec_*.h.
 #pragma once
 
 #include "difflet/backends/cpu/kernels/attention.h"
+#include "difflet/backends/cpu/kernels/pack.h"
 
 namespace difflet::cpu {
 namespace {  // NOLINT(google-build-namespaces): each unit must own its copy
@@ -47,8 +48,8 @@ struct Attention {
   static constexpr std::int64_t kBlockKeys = Config::kBlockKeys;
   static_assert(kBlockKeys % kCols == 0 && kCols % (2 * Vec::kLanes) == 0);
 
-  // Scratch of a task, in words: queries [rows][q_words], sums [rows][v_cols], row state, a block of
-  // keys [panel][q_words][kCols] and of values [panel][keys / kWordElems][kCols], scores of a tile.
+  // Scratch of a task, in words: queries [rows][q_words], sums [rows][v_cols], row state, a block
+  // of keys [panel][q_words][kCols] and of values [panel][keys / kWordElems][kCols], scores of a tile.
   struct Layout {
     std::int64_t rows;     // queries a task
     std::int64_t ranges;   // tasks a head
@@ -90,8 +91,8 @@ struct Attention {
     Word* values;
     float* scores;
     float* tile_top;  // [kRows][lanes]: largest scores of the tile's queries in this block
-    bool plain;    // scores are used as they come: one positive scale, no bias
-    float to_exp2; // from scores to exponents of two
+    bool plain;       // scores are used as they come: one positive scale, no bias
+    float to_exp2;    // from scores to exponents of two
   };
 
   static const char* refuse(const AttentionArgs& a) noexcept {
@@ -149,15 +150,17 @@ struct Attention {
     const AttentionArgs& a = s.a;
     for (std::int64_t r = 0; r < s.rows; ++r) {
       const std::int64_t at = s.batch * a.q.batch + (s.first + r) * a.q.token + s.head * a.q.head;
-      pack_row<kPairs>(element(a.q.data, a.elem, at), a.elem, a.head_dim, s.q + r * s.l.q_words);
+      pack_row<kPairs>(element(a.q.data, a.elem, at), a.elem, a.q.token, a.head_dim,
+                       s.q + r * s.l.q_words);
     }
     fill(s.sums, s.rows * s.l.v_cols, 0);
     fill(s.weight, s.rows * Vec::kLanes, 0);
     fill(s.top, s.rows, kMinusInf);
   }
 
-  // Starts the loads of rows [first, last) of keys or values: heads lie far apart, where the hardware
-  // does not look ahead, and often in the same sets of the caches, where rows do not stay for long.
+  // Starts the loads of rows [first, last) of keys or values: rows of a head lie far apart, where
+  // the hardware does not look ahead, and often in the same sets of the caches, where they do not
+  // stay for long.
   static void fetch_rows(const AttentionArgs& a, const void* rows, std::int64_t stride,
                          std::int64_t first, std::int64_t last) {
     const std::int64_t line = 64 / (a.elem == Elem::F32 ? 4 : 2);
@@ -172,16 +175,16 @@ struct Attention {
   static void pack_block(const State& s, std::int64_t first, std::int64_t count) {
     const AttentionArgs& a = s.a;
     const std::int64_t kv_head = s.head / (a.heads / a.kv_heads);
-    const void* k = element(a.k.data, a.elem,
-                            s.batch * a.k.batch + first * a.k.token + kv_head * a.k.head);
+    const void* k =
+        element(a.k.data, a.elem, s.batch * a.k.batch + first * a.k.token + kv_head * a.k.head);
     for (std::int64_t c = 0; c < count; c += kCols) {
       fetch_rows(a, k, a.k.token, c + kCols, smaller(count, c + 2 * kCols));
       pack_panel<kPairs, Config::kVecs>(element(k, a.elem, c * a.k.token), a.elem, a.k.token,
                                         count - c, a.head_dim, s.keys + c * s.l.q_steps,
                                         s.l.q_steps);
     }
-    const void* v = element(a.v.data, a.elem,
-                            s.batch * a.v.batch + first * a.v.token + kv_head * a.v.head);
+    const void* v =
+        element(a.v.data, a.elem, s.batch * a.v.batch + first * a.v.token + kv_head * a.v.head);
     const std::int64_t padded = round_up(count, kCols);
     constexpr std::int64_t kAhead = 16;
     for (std::int64_t t = 0; t < padded; t += kWordElems) {
@@ -246,8 +249,9 @@ struct Attention {
     fill(scores + seen.hi, hi - seen.hi, kMinusInf);
   }
 
-  // Turns a row of scores, the largest of which is `now`, into probabilities relative to the largest
-  // score so far, written as words over its own beginning. `row` is the query's place in the range.
+  // Turns a row of scores, the largest of which is `now`, into probabilities relative to the
+  // largest score so far, written as words over its own beginning. `row` is the query's place in
+  // the range.
   static void soften(const State& s, std::int64_t row, std::int64_t count, float now,
                      float* scores) {
     constexpr int kLanes = Vec::kLanes;
@@ -343,8 +347,8 @@ struct Attention {
       const float weight = Vec::reduce_add(Vec::load(s.weight + r * kLanes));
       const Vec::F inverse = Vec::set1(weight == 0 ? 0 : 1 / weight);
       const float* sums = s.sums + r * s.l.v_cols;
-      char* y = element(a.y, a.elem,
-                        s.batch * a.y_batch + (s.first + r) * a.y_token + s.head * a.y_head);
+      char* y =
+          element(a.y, a.elem, s.batch * a.y_batch + (s.first + r) * a.y_token + s.head * a.y_head);
       for (std::int64_t d = 0; d < a.head_dim; d += kLanes) {
         const Vec::F v = Vec::mul(Vec::load(sums + d), inverse);
         if (a.head_dim - d >= kLanes) {
@@ -365,10 +369,22 @@ struct Attention {
     if (rows <= 0) return;
     Word* const w = static_cast<Word*>(scratch);
     const bool plain = a.bias == nullptr && a.scale > 0;
-    const State s{a, l, item / a.heads, item % a.heads, first, rows, w, floats(w + l.sums_at()),
-                  floats(w + l.weight_at()), floats(w + l.top_at()), w + l.keys_at(),
-                  w + l.values_at(), floats(w + l.scores_at()),
-                  floats(w + l.tile_top_at()), plain, plain ? a.scale * kLog2E : kLog2E};
+    const State s{a,
+                  l,
+                  item / a.heads,
+                  item % a.heads,
+                  first,
+                  rows,
+                  w,
+                  floats(w + l.sums_at()),
+                  floats(w + l.weight_at()),
+                  floats(w + l.top_at()),
+                  w + l.keys_at(),
+                  w + l.values_at(),
+                  floats(w + l.scores_at()),
+                  floats(w + l.tile_top_at()),
+                  plain,
+                  plain ? a.scale * kLog2E : kLog2E};
     start(s);
     const Span all = unite(s, first, rows);
     for (std::int64_t key = all.lo / kBlockKeys * kBlockKeys; key < all.hi; key += kBlockKeys) {

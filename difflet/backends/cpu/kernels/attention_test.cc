@@ -1,12 +1,12 @@
 // Every attention kernel that this chip can run, against softmax attention in double precision.
 #include "difflet/backends/cpu/kernels/attention.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <functional>
 #include <limits>
 #include <string>
+
+#include <gtest/gtest.h>
 
 #include "difflet/backends/cpu/kernels/test_tensor.h"
 
@@ -22,10 +22,10 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 struct Case {
   std::int64_t batch = 1, heads = 1, kv_heads = 1, q_len = 1, k_len = 1, dim = 1;
   bool causal = false;
-  bool bounds = false;       // random [min, max) per query, some empty
-  bool bias = false;         // [heads, q, k], with some -inf
+  bool bounds = false;  // random [min, max) per query, some empty
+  bool bias = false;    // [heads, q, k], with some -inf
   float scale = 0.3F;
-  float spread = 1.5F;       // of q and k
+  float spread = 1.5F;  // of q and k
 };
 
 // Operands of a case: q, k and v interleaved in one buffer as after a fused projection.
@@ -184,9 +184,12 @@ TEST(Attention, ListIsSortedAndCoversBothTypesAtTheLowestLevel) {
 }
 
 TEST(Attention, AnyLengthAndWidth) {
-  for (const std::int64_t dim : {1, 8, 40, 64, 72, 128, 129, 512}) check_case({.q_len = 7, .k_len = 70, .dim = dim});
-  for (const std::int64_t k_len : {1, 2, 63, 64, 65, 511, 513}) check_case({.q_len = 5, .k_len = k_len, .dim = 16});
-  for (const std::int64_t q_len : {1, 6, 13, 97}) check_case({.q_len = q_len, .k_len = 33, .dim = 24});
+  for (const std::int64_t dim : {1, 8, 40, 64, 72, 128, 129, 512})
+    check_case({.q_len = 7, .k_len = 70, .dim = dim});
+  for (const std::int64_t k_len : {1, 2, 63, 64, 65, 511, 513})
+    check_case({.q_len = 5, .k_len = k_len, .dim = 16});
+  for (const std::int64_t q_len : {1, 6, 13, 97})
+    check_case({.q_len = q_len, .k_len = 33, .dim = 24});
 }
 
 TEST(Attention, SeveralBlocksOfKeys) {
@@ -210,7 +213,8 @@ TEST(Attention, KeyBounds) {
 }
 
 TEST(Attention, Bias) {
-  check_case({.heads = 3, .kv_heads = 3, .q_len = 20, .k_len = 75, .dim = 16, .bias = true, .scale = 1});
+  check_case(
+      {.heads = 3, .kv_heads = 3, .q_len = 20, .k_len = 75, .dim = 16, .bias = true, .scale = 1});
   check_case({.q_len = 20, .k_len = 530, .dim = 16, .causal = true, .bounds = true, .bias = true});
 }
 

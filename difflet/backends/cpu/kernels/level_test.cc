@@ -16,10 +16,9 @@ TEST(Level, NamesAndParserAgree) {
 TEST(Level, DetectionAgreesWithTheCompilersRuntime) {
   const Level level = detect_level();
   const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
-  const bool avx512 = __builtin_cpu_supports("avx512f") != 0 &&
-                      __builtin_cpu_supports("avx512bw") != 0 &&
-                      __builtin_cpu_supports("avx512dq") != 0 &&
-                      __builtin_cpu_supports("avx512vl") != 0;
+  const bool avx512 =
+      __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+      __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
   EXPECT_EQ(level >= Level::Avx2, avx2);
   EXPECT_EQ(level >= Level::Avx512, avx2 && avx512);
 }

@@ -13,6 +13,8 @@ constexpr const LinearKernel* kKernels[] = {
 
 }  // namespace
 
-LinearKernelList linear_kernels() noexcept { return {kKernels, sizeof kKernels / sizeof *kKernels}; }
+LinearKernelList linear_kernels() noexcept {
+  return {kKernels, sizeof kKernels / sizeof *kKernels};
+}
 
 }  // namespace difflet::cpu

@@ -1,10 +1,9 @@
 // Matrix products with AVX2 and FMA; bf16 weights are widened panel by panel.
+// The implementation is written over the Vec that comes first.
+// clang-format off
 #include "difflet/backends/cpu/kernels/vec_avx2.h"
-// The rest is written over the Vec above.
-#include "difflet/backends/cpu/kernels/vec_math.h"
-#include "difflet/backends/cpu/kernels/tile.h"
-#include "difflet/backends/cpu/kernels/pack.h"
 #include "difflet/backends/cpu/kernels/linear_impl.h"
+// clang-format on
 #include "difflet/backends/cpu/kernels/linear_tables.h"
 
 namespace difflet::cpu {
@@ -14,12 +13,12 @@ struct F32Config {
   using Dot = DotF32;
   static constexpr Elem kWeight = Elem::F32;
   static constexpr int kRows = 6, kVecs = 2;
-  static constexpr std::int64_t kBlockRows = 192, kChunk = 256, kBlockPanels = 8;
+  static constexpr std::int64_t kBlockRows = 96, kChunk = 512, kBlockPanels = 32;
 };
 
 struct Bf16Config : F32Config {
   static constexpr Elem kWeight = Elem::Bf16;
-  static constexpr std::int64_t kChunk = 128;  // pairs
+  static constexpr std::int64_t kChunk = 256;  // pairs
 };
 
 }  // namespace

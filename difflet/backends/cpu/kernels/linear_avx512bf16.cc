@@ -1,10 +1,9 @@
 // Matrix products with the bf16 dot product of AVX512_BF16.
+// The implementation is written over the Vec that comes first.
+// clang-format off
 #include "difflet/backends/cpu/kernels/vec_avx512.h"
-// The rest is written over the Vec above.
-#include "difflet/backends/cpu/kernels/vec_math.h"
-#include "difflet/backends/cpu/kernels/tile.h"
-#include "difflet/backends/cpu/kernels/pack.h"
 #include "difflet/backends/cpu/kernels/linear_impl.h"
+// clang-format on
 #include "difflet/backends/cpu/kernels/linear_tables.h"
 
 namespace difflet::cpu {
@@ -14,7 +13,7 @@ struct Bf16Config {
   using Dot = DotBf16;
   static constexpr Elem kWeight = Elem::Bf16;
   static constexpr int kRows = 6, kVecs = 4;
-  static constexpr std::int64_t kBlockRows = 192, kChunk = 512, kBlockPanels = 4;
+  static constexpr std::int64_t kBlockRows = 96, kChunk = 640, kBlockPanels = 8;
 };
 
 }  // namespace

@@ -3,12 +3,13 @@
 // Weights are packed in the order in which they are used:
 //   [block of panels][chunk of K][panel][step][column of the panel]
 // so that "what comes next" is always the following memory. One task is a block of rows times a
-// group of panel blocks: it packs its rows of x once (chunk by chunk, L2-sized), then walks its
-// weights once. K is always added up in the same order, whatever the split.
-// Private to the kernel units; include after pack.h.
+// group of panels: it walks its weights once, and packs its rows of x, chunk by L2-sized chunk,
+// while it is at the first block. K is always added up in the same order, whatever the split.
+// Private to the kernel units; include after one vec_*.h.
 #pragma once
 
 #include "difflet/backends/cpu/kernels/linear.h"
+#include "difflet/backends/cpu/kernels/pack.h"
 
 namespace difflet::cpu {
 namespace {  // NOLINT(google-build-namespaces): each unit must own its copy
@@ -90,12 +91,18 @@ void epilogue(const Epilogue& e) {
 
 inline void run_epilogue(const Epilogue& e) {
   switch (e.args.act) {
-    case Act::None: return epilogue<Act::None>(e);
-    case Act::GeluTanh: return epilogue<Act::GeluTanh>(e);
-    case Act::GeluErf: return epilogue<Act::GeluErf>(e);
-    case Act::QuickGelu: return epilogue<Act::QuickGelu>(e);
-    case Act::Silu: return epilogue<Act::Silu>(e);
-    case Act::Relu: return epilogue<Act::Relu>(e);
+    case Act::None:
+      return epilogue<Act::None>(e);
+    case Act::GeluTanh:
+      return epilogue<Act::GeluTanh>(e);
+    case Act::GeluErf:
+      return epilogue<Act::GeluErf>(e);
+    case Act::QuickGelu:
+      return epilogue<Act::QuickGelu>(e);
+    case Act::Silu:
+      return epilogue<Act::Silu>(e);
+    case Act::Relu:
+      return epilogue<Act::Relu>(e);
   }
 }
 
@@ -114,8 +121,8 @@ struct Linear {
   static constexpr std::int64_t kAlign = 16;  // words in 64 bytes
 
   struct Layout {
-    std::int64_t steps;   // stored steps of K
-    std::int64_t chunk;   // stored steps a chunk
+    std::int64_t steps;  // stored steps of K
+    std::int64_t chunk;  // stored steps a chunk
     std::int64_t panels;
 
     std::int64_t chunk_steps(std::int64_t first) const { return smaller(chunk, steps - first); }
@@ -135,7 +142,7 @@ struct Linear {
     return {steps, round_up(chunk, Vec::kLanes), ceil_div(n, kCols)};
   }
 
-  // How a product is split: row blocks x groups of panel blocks.
+  // How a product is split: row blocks x groups of panels.
   struct Split {
     std::int64_t row_blocks, rows;
   };
@@ -189,7 +196,8 @@ struct Linear {
     return !Vec::any(bad);
   }
 
-  // One group of all weights unless that gives too few tasks: narrow groups repeat the packing of x.
+  // One group of all weights unless that gives too few tasks: narrow groups repeat the packing of
+  // x.
   static std::int64_t tasks(const LinearArgs& a, int threads) noexcept {
     constexpr std::int64_t kTasksPerThread = 8;
     constexpr std::int64_t kMinCols = 256;
@@ -198,23 +206,23 @@ struct Linear {
     std::int64_t groups = 1;
     if (threads > 1) groups = larger(groups, ceil_div(kTasksPerThread * threads, row_blocks));
     const bool narrow = a.m > 2 * Config::kRows;
-    const std::int64_t most = narrow ? larger(1, a.n / kMinCols) : l.blocks();
-    return row_blocks * smaller(groups, smaller(most, l.blocks()));
+    const std::int64_t most = narrow ? larger(1, a.n / kMinCols) : l.panels;
+    return row_blocks * smaller(groups, smaller(most, l.panels));
   }
 
   static std::size_t scratch_bytes(const LinearArgs& a, int /*threads*/) noexcept {
     return static_cast<std::size_t>(Scratch(a).words()) * sizeof(Word);
   }
 
-  static void pack_x(const LinearArgs& a, const Scratch& s, std::int64_t row, std::int64_t rows,
-                     Word* to) {
+  static void pack_x(const LinearArgs& a, const Scratch& s, std::int64_t chunk, std::int64_t row,
+                     std::int64_t rows, Word* to) {
     const std::int64_t chunk_elems = s.chunk_steps * word_elems<Dot::kPairs>();
+    const std::int64_t k = chunk * chunk_elems;
+    const std::int64_t elems = smaller(chunk_elems, a.k - k);
     for (std::int64_t r = 0; r < rows; ++r) {
-      for (std::int64_t chunk = 0; chunk < s.chunks; ++chunk) {
-        const std::int64_t k = chunk * chunk_elems;
-        pack_row<Dot::kPairs>(element(a.x.data, a.x.elem, (row + r) * a.x.stride + k), a.x.elem,
-                              smaller(chunk_elems, a.k - k), to + (chunk * s.rows + r) * s.lda);
-      }
+      pack_row<Dot::kPairs>(element(a.x.data, a.x.elem, (row + r) * a.x.stride + k), a.x.elem,
+                            r + 1 < rows ? a.x.stride : 0, elems,
+                            to + (chunk * s.rows + r) * s.lda);
     }
   }
 
@@ -250,11 +258,15 @@ struct Linear {
     const std::int64_t row = task % cut.row_blocks * cut.rows;
     const std::int64_t rows = smaller(cut.rows, a.m - row);
     if (rows <= 0) return;
-    pack_x(a, s, row, rows, x);
-    for (std::int64_t block = l.blocks() * group / groups;
-         block < l.blocks() * (group + 1) / groups; ++block) {
+    const std::int64_t begin = l.panels * group / groups;
+    const std::int64_t end = l.panels * (group + 1) / groups;
+    const std::int64_t first = begin / Config::kBlockPanels;
+    for (std::int64_t block = first; block * Config::kBlockPanels < end; ++block) {
+      const std::int64_t at = block * Config::kBlockPanels;
+      const std::int64_t last = smaller(end - at, l.block_panels(block));
       for (std::int64_t step = 0; step < l.steps; step += l.chunk) {
-        for (std::int64_t p = 0; p < l.block_panels(block); ++p) {
+        if (block == first) pack_x(a, s, step / l.chunk, row, rows, x);
+        for (std::int64_t p = larger(begin - at, 0); p < last; ++p) {
           run_panel(a, l, s, {block, step, p}, row, rows, x);
         }
       }

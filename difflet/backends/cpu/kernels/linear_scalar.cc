@@ -1,10 +1,9 @@
 // Matrix products of the scalar level (SSE2), for chips without AVX2.
+// The implementation is written over the Vec that comes first.
+// clang-format off
 #include "difflet/backends/cpu/kernels/vec_sse2.h"
-// The rest is written over the Vec above.
-#include "difflet/backends/cpu/kernels/vec_math.h"
-#include "difflet/backends/cpu/kernels/tile.h"
-#include "difflet/backends/cpu/kernels/pack.h"
 #include "difflet/backends/cpu/kernels/linear_impl.h"
+// clang-format on
 #include "difflet/backends/cpu/kernels/linear_tables.h"
 
 namespace difflet::cpu {

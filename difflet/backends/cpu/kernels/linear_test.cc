@@ -1,14 +1,14 @@
 // Every linear kernel that this chip can run, against a product in double precision.
 #include "difflet/backends/cpu/kernels/linear.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <limits>
 #include <optional>
 #include <set>
 #include <string>
 #include <tuple>
+
+#include <gtest/gtest.h>
 
 #include "difflet/backends/cpu/kernels/test_tensor.h"
 
@@ -31,13 +31,18 @@ std::vector<const LinearKernel*> runnable_kernels() {
 
 double activation(Act act, double v) {
   switch (act) {
-    case Act::None: return v;
+    case Act::None:
+      return v;
     case Act::GeluTanh:
       return 0.5 * v * (1 + std::tanh(0.7978845608028654 * (v + 0.044715 * v * v * v)));
-    case Act::GeluErf: return 0.5 * v * std::erfc(-v * 0.7071067811865476);
-    case Act::QuickGelu: return v / (1 + std::exp(-1.702 * v));
-    case Act::Silu: return v / (1 + std::exp(-v));
-    case Act::Relu: return std::max(v, 0.0);
+    case Act::GeluErf:
+      return 0.5 * v * std::erfc(-v * 0.7071067811865476);
+    case Act::QuickGelu:
+      return v / (1 + std::exp(-1.702 * v));
+    case Act::Silu:
+      return v / (1 + std::exp(-v));
+    case Act::Relu:
+      return std::max(v, 0.0);
   }
   return 0;
 }
@@ -193,7 +198,7 @@ TEST(Linear, NamesSayLevelAndWeights) {
 
 TEST(Linear, OddShapesInEveryStorage) {
   const std::tuple<int, int, int> shapes[] = {
-      {1, 1, 1},   {1, 64, 64},  {2, 3, 5},     {3, 17, 31},  {5, 65, 33},
+      {1, 1, 1},   {1, 64, 64},  {2, 3, 5},      {3, 17, 31},  {5, 65, 33},
       {6, 128, 2}, {7, 100, 67}, {13, 257, 130}, {28, 63, 96}, {11, 48, 129}};
   for (const auto& [m, n, k] : shapes) {
     for (const Elem x : kElems) {
@@ -214,8 +219,8 @@ TEST(Linear, SeveralChunksOfKAndBlocksOfRows) {
 }
 
 TEST(Linear, EveryEpilogue) {
-  for (const Act act : {Act::None, Act::GeluTanh, Act::GeluErf, Act::QuickGelu, Act::Silu,
-                        Act::Relu}) {
+  for (const Act act :
+       {Act::None, Act::GeluTanh, Act::GeluErf, Act::QuickGelu, Act::Silu, Act::Relu}) {
     for (const Mul mul : {Mul::None, Mul::Row, Mul::Full}) {
       for (const Residual residual : {Residual::None, Residual::Apart, Residual::InPlace}) {
         for (const Elem e : kElems) {
@@ -244,7 +249,8 @@ TEST(Linear, PacksFromTheOtherStorage) {
       TestTensor other(c.n * c.k, w == Elem::F32 ? Elem::Bf16 : Elem::F32);
       TestTensor same(c.n * c.k, w);
       for (std::int64_t i = 0; i < c.n * c.k; ++i) {
-        const float v = testing::from_bf16(testing::to_bf16(static_cast<float>(product.w().get(i))));
+        const float v =
+            testing::from_bf16(testing::to_bf16(static_cast<float>(product.w().get(i))));
         other.set(i, v);
         same.set(i, v);
       }
@@ -277,8 +283,8 @@ TEST(Linear, PackReportsNanAndInf) {
 TEST(Linear, NanStaysNan) {
   for (const LinearKernel* kernel : runnable_kernels()) {
     for (const Elem e : kElems) {
-      for (const Act act : {Act::None, Act::GeluTanh, Act::GeluErf, Act::QuickGelu, Act::Silu,
-                            Act::Relu}) {
+      for (const Act act :
+           {Act::None, Act::GeluTanh, Act::GeluErf, Act::QuickGelu, Act::Silu, Act::Relu}) {
         const LinearDesc desc{20, 3, e, e, e};
         if (kernel->refuse(desc) != nullptr) continue;
         TestTensor x(3, e);

@@ -1,6 +1,8 @@
 // Packing of operands into words (see tile.h): conversion, transposition, zero padding. Private to
-// the kernel units; include after tile.h.
+// the kernel units; include after one vec_*.h.
 #pragma once
+
+#include "difflet/backends/cpu/kernels/tile.h"
 
 namespace difflet::cpu {
 namespace {  // NOLINT(google-build-namespaces): each unit must own its copy
@@ -32,13 +34,13 @@ inline Vec::W words_of_part(const void* p, Elem src, std::int64_t elems) {
   return words_of<kPairs>(part, src);
 }
 
-// A row of `elems` elements as words, zero-padded to a multiple of kLanes words.
+// A row of `elems` elements as words, zero-padded to a multiple of kLanes words. The same part of
+// the row `stride` elements further, which the hardware does not expect, is fetched meanwhile.
 template <bool kPairs>
-inline void pack_row(const void* row, Elem src, std::int64_t elems, Word* to) {
+inline void pack_row(const void* row, Elem src, std::int64_t stride, std::int64_t elems, Word* to) {
   constexpr std::int64_t kStep = Vec::kLanes * word_elems<kPairs>();
-  constexpr std::int64_t kAhead = 1024;  // bytes, past what the hardware fetches on its own
   for (std::int64_t k = 0; k < elems; k += kStep, to += Vec::kLanes) {
-    __builtin_prefetch(element(row, src, k) + kAhead, 0, 3);
+    __builtin_prefetch(element(row, src, stride + k), 0, 3);
     Vec::store_words(to, words_of_part<kPairs>(element(row, src, k), src, elems - k));
   }
 }

@@ -1,8 +1,10 @@
 // The register tile that every product of the kernels is made of:
 //   C[kRows, kVecs * lanes] (+)= A[kRows, steps] . B[steps, kVecs * lanes]
 // One step consumes one 32-bit word of each row of A and of each column of B: one f32, or a pair of
-// bf16 along K. Private to the kernel units; include after vec_math.h.
+// bf16 along K. Private to the kernel units; include after one vec_*.h.
 #pragma once
+
+#include "difflet/backends/cpu/kernels/vec_math.h"
 
 namespace difflet::cpu {
 namespace {  // NOLINT(google-build-namespaces): each unit must own its copy
@@ -29,9 +31,7 @@ struct DotF32 {
 struct DotBf16 {
   static constexpr bool kPairs = true;
   using Operand = __m512bh;
-  static Operand load(const Word* p) {
-    return __builtin_bit_cast(Operand, _mm512_loadu_si512(p));
-  }
+  static Operand load(const Word* p) { return __builtin_bit_cast(Operand, _mm512_loadu_si512(p)); }
   static Operand broadcast(const Word* p) {
     int v;
     __builtin_memcpy(&v, p, sizeof v);
@@ -46,14 +46,14 @@ struct TileArgs {
   std::int64_t lda = 0;
   const Word* b = nullptr;  // [steps][kVecs * lanes]
   std::int64_t steps = 0;
-  float* c = nullptr;       // [rows][ldc]
+  float* c = nullptr;  // [rows][ldc]
   std::int64_t ldc = 0;
   bool accumulate = false;  // false: C is overwritten
   // One cache line from here is fetched into L2 after every `ahead_every` steps: the B that a later
   // tile needs.
   const char* ahead = nullptr;
   std::int64_t ahead_every = 0;  // 0: none
-  float* top = nullptr;     // [rows][lanes]: largest values of C in each lane, for tracking tiles
+  float* top = nullptr;  // [rows][lanes]: largest values of C in each lane, for tracking tiles
 };
 
 enum class Track { None, First, Next };  // of TileArgs::top: set by the first, raised by the next

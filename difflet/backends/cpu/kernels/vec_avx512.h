@@ -98,8 +98,8 @@ struct Vec {
     const W lsb = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
     const W half = _mm512_add_epi32(lsb, _mm512_set1_epi32(0x7fff));
     const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
-    const W sum = _mm512_mask_or_epi32(_mm512_add_epi32(bits, half), nan, bits,
-                                       _mm512_set1_epi32(0x400000));
+    const W sum =
+        _mm512_mask_or_epi32(_mm512_add_epi32(bits, half), nan, bits, _mm512_set1_epi32(0x400000));
     return _mm512_cvtepi32_epi16(_mm512_srli_epi32(sum, 16));
 #endif
   }

@@ -7,8 +7,8 @@
 namespace difflet::cpu {
 namespace {  // NOLINT(google-build-namespaces): each unit must own its copy
 
-// 2^f by a minimax polynomial (relative error 7.5e-5 for degree 3, 7.5e-8 for degree 5) on [0, 1) or
-// [-0.5, 0.5], whichever range reduction the level has.
+// 2^f by a minimax polynomial (relative error 7.5e-5 for degree 3, 7.5e-8 for degree 5) on [0, 1)
+// or [-0.5, 0.5], whichever range reduction the level has.
 template <int kDegree>
 inline Vec::F exp2(Vec::F x) {
   static_assert(kDegree == 3 || kDegree == 5);
