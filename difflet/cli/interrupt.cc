@@ -1,6 +1,5 @@
 #include "difflet/cli/interrupt.h"
 
-#include <signal.h>
 #include <unistd.h>
 
 #include <csignal>
