@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "bench/ceiling.h"
+
 #include "difflet/backends/cpu/backend.h"
 #include "difflet/backends/cpu/kernels/level.h"
 #include "difflet/base/context.h"
@@ -43,15 +44,24 @@ Options parse(int argc, char** argv) {
     check(i + 1 < argc, ErrorCode::InvalidArgument, "{} needs a value", key);
     const std::string value = argv[++i];
     const auto number = [&] { return std::strtoll(value.c_str(), nullptr, 10); };
-    if (key == "--tokens") o.tokens = number();
-    else if (key == "--text") o.text = number();
-    else if (key == "--threads") o.threads = number();
-    else if (key == "--repeat") o.repeat = number();
-    else if (key == "--double") o.doubles = number();
-    else if (key == "--single") o.singles = number();
-    else if (key == "--level") o.level = value;
-    else if (key == "--dtype") o.dtype = value;
-    else fail(ErrorCode::InvalidArgument, "unknown option {}", key);
+    if (key == "--tokens")
+      o.tokens = number();
+    else if (key == "--text")
+      o.text = number();
+    else if (key == "--threads")
+      o.threads = number();
+    else if (key == "--repeat")
+      o.repeat = number();
+    else if (key == "--double")
+      o.doubles = number();
+    else if (key == "--single")
+      o.singles = number();
+    else if (key == "--level")
+      o.level = value;
+    else if (key == "--dtype")
+      o.dtype = value;
+    else
+      fail(ErrorCode::InvalidArgument, "unknown option {}", key);
   }
   return o;
 }
@@ -103,9 +113,12 @@ double peak_rss() {
 
 bench::Arithmetic arithmetic(cpu::Level level, const std::string& dtype) {
   switch (level) {
-    case cpu::Level::Scalar: return bench::Arithmetic::F32Xmm;
-    case cpu::Level::Avx2: return bench::Arithmetic::F32Ymm;
-    case cpu::Level::Avx512: return bench::Arithmetic::F32Zmm;
+    case cpu::Level::Scalar:
+      return bench::Arithmetic::F32Xmm;
+    case cpu::Level::Avx2:
+      return bench::Arithmetic::F32Ymm;
+    case cpu::Level::Avx512:
+      return bench::Arithmetic::F32Zmm;
     case cpu::Level::Avx512Bf16:
       return dtype == "bf16" ? bench::Arithmetic::Bf16Zmm : bench::Arithmetic::F32Zmm;
   }
@@ -130,12 +143,13 @@ int run(const Options& o) {
   config.num_layers = o.doubles;
   config.num_single_layers = o.singles;
   const DType dtype = o.dtype == "f32" ? DType::F32 : DType::BF16;
-  const models::ShapeMap shapes{{"hidden_states", Shape{1, o.tokens, config.in_channels}},
-                                {"encoder_hidden_states", Shape{1, o.text, config.joint_attention_dim}},
-                                {"pooled_projections", Shape{1, config.pooled_projection_dim}},
-                                {"timestep", Shape{1}},
-                                {"img_ids", Shape{o.tokens, 3}},
-                                {"txt_ids", Shape{o.text, 3}}};
+  const models::ShapeMap shapes{
+      {"hidden_states", Shape{1, o.tokens, config.in_channels}},
+      {"encoder_hidden_states", Shape{1, o.text, config.joint_attention_dim}},
+      {"pooled_projections", Shape{1, config.pooled_projection_dim}},
+      {"timestep", Shape{1}},
+      {"img_ids", Shape{o.tokens, 3}},
+      {"txt_ids", Shape{o.text, 3}}};
   const graph::Graph g = flux::Transformer(config).trace(shapes, dtype, {});
   Log log(LogLevel::Warning);
   ThreadPool threads(static_cast<int>(o.threads));
@@ -153,7 +167,8 @@ int run(const Options& o) {
   std::vector<double> cpu_s, wall_s, ceiling;
   executable->run(inputs);
   for (std::int64_t i = 0; i < o.repeat; ++i) {
-    ceiling.push_back(bench::ceiling_gflops(arithmetic(level, o.dtype), static_cast<int>(o.threads)));
+    ceiling.push_back(
+        bench::ceiling_gflops(arithmetic(level, o.dtype), static_cast<int>(o.threads)));
     const double c0 = bench::process_cpu_seconds();
     const double w0 = now();
     executable->run(inputs);

@@ -11,7 +11,8 @@ namespace {
 
 // The name under which the checkpoint keeps the parameter, or nothing. transformers 5 saves text
 // encoders without the "text_model." prefix.
-std::optional<std::string> find_name(const io::Checkpoint& checkpoint, const graph::ParamDecl& param) {
+std::optional<std::string> find_name(const io::Checkpoint& checkpoint,
+                                     const graph::ParamDecl& param) {
   constexpr std::string_view kTextModel = "text_model.";
   std::vector<std::string> names{param.name};
   if (param.name.starts_with(kTextModel)) {
@@ -39,15 +40,17 @@ constexpr std::size_t kShown = 20;  // problems listed in one message
 
 }  // namespace
 
-ComponentFolder ComponentFolder::open(const std::filesystem::path& folder, const std::string& class_name,
-                                      const std::string& variant, Log& log) {
+ComponentFolder ComponentFolder::open(const std::filesystem::path& folder,
+                                      const std::string& class_name, const std::string& variant,
+                                      Log& log) {
   ComponentFolder c;
   c.path_ = folder;
-  check(std::filesystem::is_directory(folder), ErrorCode::NotFound, "{}: component folder not found",
-        folder.string());
+  check(std::filesystem::is_directory(folder), ErrorCode::NotFound,
+        "{}: component folder not found", folder.string());
   const std::filesystem::path config_path = folder / "config.json";
   Json config = read_json_file(config_path);
-  c.class_name_ = class_name.empty() ? models::component_class(config, config_path.string()) : class_name;
+  c.class_name_ =
+      class_name.empty() ? models::component_class(config, config_path.string()) : class_name;
   models::check_component_class(config, config_path.string(), c.class_name_);
   models::ConfigReader reader(std::move(config), config_path.string());
   c.model_ = models::make_component(c.class_name_, reader);
@@ -83,13 +86,14 @@ void ComponentFolder::check_parameters(const graph::Graph& graph) const {
     }
     if (squeezed(entry.shape, param.shape.rank()) != param.shape) {
       problems.push_back(fmt::format("'{}' in {} is {}, the config asks for {}", *name,
-                                     checkpoint_.file_of(*name).filename().string(), entry.shape.str(),
-                                     param.shape.str()));
+                                     checkpoint_.file_of(*name).filename().string(),
+                                     entry.shape.str(), param.shape.str()));
     }
   }
   for (const std::string& name : checkpoint_.names()) {
     if (!used.contains(name) && !model_->ignores(name)) {
-      problems.push_back(fmt::format("unexpected '{}' {} in {}", name, checkpoint_.entry(name).shape.str(),
+      problems.push_back(fmt::format("unexpected '{}' {} in {}", name,
+                                     checkpoint_.entry(name).shape.str(),
                                      checkpoint_.file_of(name).filename().string()));
     }
   }

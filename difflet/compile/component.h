@@ -36,7 +36,8 @@ class ComponentFolder {
 
   // Traces and compares every parameter with the headers: all missing, unexpected and misshapen
   // tensors are named in one DataLoss error. Reads no weight.
-  graph::Graph trace(const models::ShapeMap& inputs, DType dtype, const spmd::Mesh& mesh = {}) const;
+  graph::Graph trace(const models::ShapeMap& inputs, DType dtype,
+                     const spmd::Mesh& mesh = {}) const;
 
  private:
   void check_parameters(const graph::Graph& graph) const;

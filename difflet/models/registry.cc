@@ -25,8 +25,10 @@ std::unique_ptr<Component> make(ConfigReader& reader) {
 
 constexpr std::array kComponents{
     Row{"FluxTransformer2DModel", "", make<flux::Transformer, flux::read_config>},
-    Row{"CLIPTextModel", "clip_text_model", make<encoders::ClipTextModel, encoders::read_clip_config>},
-    Row{"CLIPTextModelWithProjection", "", make<encoders::ClipTextModel, encoders::read_clip_config>},
+    Row{"CLIPTextModel", "clip_text_model",
+        make<encoders::ClipTextModel, encoders::read_clip_config>},
+    Row{"CLIPTextModelWithProjection", "",
+        make<encoders::ClipTextModel, encoders::read_clip_config>},
     Row{"T5EncoderModel", "t5", make<encoders::T5Encoder, encoders::read_t5_config>},
     Row{"AutoencoderKL", "", make<autoencoders::KlDecoder, autoencoders::read_kl_config>},
 };
@@ -61,11 +63,12 @@ std::string component_class(const Json& config, std::string_view origin) {
       return std::string(row.class_name);
     }
   }
-  fail(ErrorCode::Unsupported, "{}: no _class_name, architectures or known model_type says what this is",
-       origin);
+  fail(ErrorCode::Unsupported,
+       "{}: no _class_name, architectures or known model_type says what this is", origin);
 }
 
-void check_component_class(const Json& config, std::string_view origin, std::string_view class_name) {
+void check_component_class(const Json& config, std::string_view origin,
+                           std::string_view class_name) {
   const auto row_of = [](std::string_view name) {
     return std::ranges::find(kComponents, name, &Row::class_name);
   };
@@ -87,8 +90,8 @@ std::unique_ptr<Component> make_component(std::string_view class_name, ConfigRea
       return row.make(reader);
     }
   }
-  fail(ErrorCode::Unsupported, "{}: component class {} is not supported; known are {}", reader.origin(),
-       class_name, fmt::join(component_classes(), ", "));
+  fail(ErrorCode::Unsupported, "{}: component class {} is not supported; known are {}",
+       reader.origin(), class_name, fmt::join(component_classes(), ", "));
 }
 
 }  // namespace difflet::models

@@ -17,7 +17,8 @@ std::string component_class(const Json& config, std::string_view origin);
 
 // Throws DataLoss when the config is of another known component than `class_name`, under which a
 // pipeline lists it.
-void check_component_class(const Json& config, std::string_view origin, std::string_view class_name);
+void check_component_class(const Json& config, std::string_view origin,
+                           std::string_view class_name);
 
 // Reads the config as `class_name`. Throws Unsupported with the known classes.
 std::unique_ptr<Component> make_component(std::string_view class_name, ConfigReader& reader);

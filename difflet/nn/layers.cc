@@ -57,8 +57,11 @@ GroupNorm::GroupNorm(const Scope& s, std::int64_t channels, std::int64_t groups,
       groups_(groups),
       eps_(eps) {}
 
-Conv2d::Conv2d(const Scope& s, std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t pad)
-    : weight_(s.param("weight", {out, in, kernel, kernel})), bias_(s.param("bias", {out})), pad_(pad) {}
+Conv2d::Conv2d(const Scope& s, std::int64_t in, std::int64_t out, std::int64_t kernel,
+               std::int64_t pad)
+    : weight_(s.param("weight", {out, in, kernel, kernel})),
+      bias_(s.param("bias", {out})),
+      pad_(pad) {}
 
 Tensor Conv2d::operator()(Tensor x) const {
   return ops::conv2d(x, weight_, bias_, {.stride = 1, .pad = pad_});

@@ -115,7 +115,7 @@ Tensor softmax(Tensor x);
 struct AttentionOptions {
   double scale = 0;  // 0: 1 / sqrt(head dim)
   bool causal = false;
-  Tensor bias{};            // f32 [1 or B, 1 or H, T, S]; graph == nullptr: none
+  Tensor bias{};                // f32 [1 or B, 1 or H, T, S]; graph == nullptr: none
   Tensor key_min{}, key_max{};  // i32 [B, T]
 };
 Tensor attention(Tensor q, Tensor k, Tensor v, const AttentionOptions& options = {});

@@ -1,10 +1,10 @@
 // Every component against the original implementation, on each backend, at each kernel level of the
 // chip, in f32 and bf16. Tolerances: docs/numerics.md.
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
+
+#include <gtest/gtest.h>
 
 #include "difflet/backends/cpu/kernels/level.h"
 #include "difflet/backends/registry.h"
@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kF32Tolerance = 1e-4;
-constexpr double kBf16Factor = 2;          // times the original's own bf16 error
+constexpr double kBf16Factor = 2;            // times the original's own bf16 error
 constexpr double kRoundingTolerance = 3e-2;  // rounding_bf16: against the bf16 run itself
 
 struct Case {
@@ -31,8 +31,9 @@ struct Case {
 };
 
 std::string case_name(const Case& c) {
-  std::string name = c.folder.parent_path().filename().string() + "_" + c.folder.filename().string() + "_" +
-                     c.backend + c.level + "_" + std::string(dtype_name(c.dtype));
+  std::string name = c.folder.parent_path().filename().string() + "_" +
+                     c.folder.filename().string() + "_" + c.backend + c.level + "_" +
+                     std::string(dtype_name(c.dtype));
   return name;
 }
 
@@ -55,7 +56,8 @@ std::vector<Case> cases() {
       }
     }
   }
-  std::sort(all.begin(), all.end(), [](const Case& a, const Case& b) { return case_name(a) < case_name(b); });
+  std::sort(all.begin(), all.end(),
+            [](const Case& a, const Case& b) { return case_name(a) < case_name(b); });
   return all;
 }
 
@@ -100,7 +102,8 @@ class Components : public testing::TestWithParam<Case> {
     }
     Context context{log_, threads_};
     const compile::CheckpointWeights weights(component.checkpoint());
-    const auto executable = backends::find(c.backend).load(g, weights, context, {.cpu_level = c.level});
+    const auto executable =
+        backends::find(c.backend).load(g, weights, context, {.cpu_level = c.level});
     const std::vector<HostTensor> results = executable->run(inputs);
     std::map<std::string, HostTensor> outputs;
     for (std::size_t i = 0; i < results.size(); ++i) {

@@ -44,7 +44,8 @@ TEST_P(FluxTensorParallel, TwoRanksEqualOne) {
   EXPECT_LE(d.relative, kTolerance) << d.str();
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, FluxTensorParallel, testing::Values("guidance", "tiny", "no_single_sharded"));
+INSTANTIATE_TEST_SUITE_P(Cases, FluxTensorParallel,
+                         testing::Values("guidance", "tiny", "no_single_sharded"));
 
 }  // namespace
 }  // namespace difflet

@@ -41,8 +41,10 @@ class ResnetBlock {
 // A projection that older checkpoints keep under another name, sometimes as a 1x1 convolution.
 class AttentionLinear {
  public:
-  AttentionLinear(const nn::Scope& s, std::string_view name, const char* legacy, std::int64_t channels)
-      : weight_((s / name).param("weight", {channels, channels}, {}, {(s / legacy).path() + ".weight"})),
+  AttentionLinear(const nn::Scope& s, std::string_view name, const char* legacy,
+                  std::int64_t channels)
+      : weight_((s / name).param("weight", {channels, channels}, {},
+                                 {(s / legacy).path() + ".weight"})),
         bias_((s / name).param("bias", {channels}, {}, {(s / legacy).path() + ".bias"})) {}
   Tensor operator()(Tensor x) const { return ops::linear(x, weight_, bias_); }
 
@@ -137,7 +139,8 @@ KlConfig read_kl_config(models::ConfigReader& r) {
   }
   for (const std::int64_t channels : c.block_out_channels) {
     check(channels % c.norm_num_groups == 0, ErrorCode::InvalidArgument,
-          "{}: norm_num_groups {} does not divide block_out_channels {}", r.origin(), c.norm_num_groups, channels);
+          "{}: norm_num_groups {} does not divide block_out_channels {}", r.origin(),
+          c.norm_num_groups, channels);
   }
   check(c.scaling_factor != 0, ErrorCode::InvalidArgument, "{}: scaling_factor is 0", r.origin());
   r.ignore({"in_channels", "down_block_types", "force_upcast", "use_quant_conv"});
@@ -148,14 +151,16 @@ bool KlDecoder::ignores(std::string_view tensor) const {
   return tensor.starts_with("encoder.") || tensor.starts_with("quant_conv.");
 }
 
-graph::Graph KlDecoder::trace(const models::ShapeMap& inputs, DType dtype, const spmd::Mesh& mesh) const {
+graph::Graph KlDecoder::trace(const models::ShapeMap& inputs, DType dtype,
+                              const spmd::Mesh& mesh) const {
   const KlConfig& c = config_;
   models::check_input_names(inputs, {"z"});
   const Shape shape = models::input_shape(inputs, "z", 4);
   models::check_extent("z", shape, 1, c.latent_channels, "latent_channels");
   graph::Graph g("kl_decoder", mesh);
   const nn::Scope s(g, dtype);
-  Tensor x = ops::transpose(ops::input(g, "z", dtype, shape, graph::Binding::Request), {0, 2, 3, 1});
+  Tensor x =
+      ops::transpose(ops::input(g, "z", dtype, shape, graph::Binding::Request), {0, 2, 3, 1});
   if (c.use_post_quant_conv) {
     x = nn::Conv2d(s / "post_quant_conv", c.latent_channels, c.latent_channels, 1, 0)(x);
   }

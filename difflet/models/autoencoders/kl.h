@@ -12,7 +12,7 @@ struct KlConfig {
   std::vector<std::int64_t> block_out_channels{64};
   std::int64_t layers_per_block = 1;
   std::int64_t norm_num_groups = 32;
-  std::int64_t sample_size = 32;              // pixels
+  std::int64_t sample_size = 32;  // pixels
   double scaling_factor = 0.18215;
   double shift_factor = 0;
   bool use_post_quant_conv = true;
@@ -28,7 +28,8 @@ KlConfig read_kl_config(models::ConfigReader& reader);
 class KlDecoder : public models::Component {
  public:
   explicit KlDecoder(KlConfig config) : config_(std::move(config)) {}
-  graph::Graph trace(const models::ShapeMap& inputs, DType dtype, const spmd::Mesh& mesh) const override;
+  graph::Graph trace(const models::ShapeMap& inputs, DType dtype,
+                     const spmd::Mesh& mesh) const override;
   bool ignores(std::string_view tensor) const override;
   const KlConfig& config() const { return config_; }
 

@@ -31,7 +31,7 @@ class Component {
 const Shape& input_shape(const ShapeMap& inputs, std::string_view name, std::size_t rank);
 void check_input_names(const ShapeMap& inputs, std::initializer_list<std::string_view> known);
 // Throws InvalidArgument unless the extent of `axis` is `expected`; `why` names the config field.
-void check_extent(std::string_view input, const Shape& shape, std::size_t axis, std::int64_t expected,
-                  std::string_view why);
+void check_extent(std::string_view input, const Shape& shape, std::size_t axis,
+                  std::int64_t expected, std::string_view why);
 
 }  // namespace difflet::models

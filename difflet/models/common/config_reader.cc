@@ -79,13 +79,14 @@ std::string ConfigReader::text(std::string_view key, std::string_view fallback) 
   return v->get<std::string>();
 }
 
-std::vector<std::int64_t> ConfigReader::integers(std::string_view key, std::vector<std::int64_t> fallback,
-                                                 Range range) {
+std::vector<std::int64_t> ConfigReader::integers(std::string_view key,
+                                                 std::vector<std::int64_t> fallback, Range range) {
   const Json* v = find(key);
   if (v == nullptr) {
     return fallback;
   }
-  const std::string expected = fmt::format("a list of 1 to 64 integers from {} to {}", range.min, range.max);
+  const std::string expected =
+      fmt::format("a list of 1 to 64 integers from {} to {}", range.min, range.max);
   if (!v->is_array() || v->empty() || v->size() > 64) {
     wrong(key, expected);
   }
@@ -100,7 +101,8 @@ std::vector<std::int64_t> ConfigReader::integers(std::string_view key, std::vect
   return values;
 }
 
-std::vector<std::string> ConfigReader::texts(std::string_view key, std::vector<std::string> fallback) {
+std::vector<std::string> ConfigReader::texts(std::string_view key,
+                                             std::vector<std::string> fallback) {
   const Json* v = find(key);
   if (v == nullptr) {
     return fallback;

@@ -52,7 +52,8 @@ Tensor end_position(Tensor ids, std::int64_t eos) {
   if (eos == 2) {
     return ops::argmax(ids, -1);
   }
-  const Tensor is_end = ops::equal(ids, ops::scalar(*ids.graph, DType::I32, static_cast<double>(eos)));
+  const Tensor is_end =
+      ops::equal(ids, ops::scalar(*ids.graph, DType::I32, static_cast<double>(eos)));
   return ops::argmax(ops::convert(is_end, DType::I32), -1);
 }
 
@@ -73,12 +74,13 @@ ClipConfig read_clip_config(models::ConfigReader& r) {
   c.hidden_act = *act;
   c.layer_norm_eps = r.number("layer_norm_eps", c.layer_norm_eps);
   c.eos_token_id = r.integer("eos_token_id", c.eos_token_id, {0, 1 << 20});
-  r.ignore({"architectures", "attention_dropout", "bos_token_id", "pad_token_id", "dropout", "dtype",
-            "torch_dtype", "initializer_factor", "initializer_range", "model_type", "projection_dim",
-            "transformers_version", "use_cache", "tie_word_embeddings", "is_decoder"});
+  r.ignore({"architectures", "attention_dropout", "bos_token_id", "pad_token_id", "dropout",
+            "dtype", "torch_dtype", "initializer_factor", "initializer_range", "model_type",
+            "projection_dim", "transformers_version", "use_cache", "tie_word_embeddings",
+            "is_decoder"});
   check(c.hidden_size % c.num_attention_heads == 0, ErrorCode::InvalidArgument,
-        "{}: num_attention_heads {} does not divide hidden_size {}", r.origin(), c.num_attention_heads,
-        c.hidden_size);
+        "{}: num_attention_heads {} does not divide hidden_size {}", r.origin(),
+        c.num_attention_heads, c.hidden_size);
   return c;
 }
 
@@ -86,7 +88,8 @@ bool ClipTextModel::ignores(std::string_view tensor) const {
   return tensor == "text_projection.weight" || tensor.ends_with("embeddings.position_ids");
 }
 
-graph::Graph ClipTextModel::trace(const models::ShapeMap& inputs, DType dtype, const spmd::Mesh& mesh) const {
+graph::Graph ClipTextModel::trace(const models::ShapeMap& inputs, DType dtype,
+                                  const spmd::Mesh& mesh) const {
   const ClipConfig& c = config_;
   models::check_input_names(inputs, {"input_ids"});
   const Shape ids_shape = models::input_shape(inputs, "input_ids", 2);
@@ -100,7 +103,8 @@ graph::Graph ClipTextModel::trace(const models::ShapeMap& inputs, DType dtype, c
   const nn::Scope s(g, dtype, "text_model");
   const Tensor ids = ops::input(g, "input_ids", DType::I32, ids_shape, graph::Binding::Request);
   const nn::Embedding tokens(s / "embeddings" / "token_embedding", c.vocab_size, c.hidden_size);
-  const nn::Embedding positions(s / "embeddings" / "position_embedding", c.max_position_embeddings, c.hidden_size);
+  const nn::Embedding positions(s / "embeddings" / "position_embedding", c.max_position_embeddings,
+                                c.hidden_size);
   Tensor x = tokens(ids) + ops::slice(positions.table(), 0, 0, length);
   for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {
     x = Layer(s / "encoder" / "layers" / i, c)(x);

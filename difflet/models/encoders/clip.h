@@ -24,7 +24,8 @@ ClipConfig read_clip_config(models::ConfigReader& reader);
 class ClipTextModel : public models::Component {
  public:
   explicit ClipTextModel(ClipConfig config) : config_(config) {}
-  graph::Graph trace(const models::ShapeMap& inputs, DType dtype, const spmd::Mesh& mesh) const override;
+  graph::Graph trace(const models::ShapeMap& inputs, DType dtype,
+                     const spmd::Mesh& mesh) const override;
   bool ignores(std::string_view tensor) const override;
   const ClipConfig& config() const { return config_; }
 

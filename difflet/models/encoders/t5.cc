@@ -78,8 +78,8 @@ Tensor position_bias(const nn::Scope& s, const T5Config& c, std::int64_t length)
       ops::gather(ops::convert(table.table(), DType::F32),
                   ops::constant(g, HostTensor::from(Shape{2 * length - 1}, buckets)));  // [2L-1, H]
   const Shape square{length, length};
-  const Tensor distance = ops::iota(g, DType::I32, square, 1) - ops::iota(g, DType::I32, square, 0) +
-                          static_cast<double>(length - 1);
+  const Tensor distance = ops::iota(g, DType::I32, square, 1) -
+                          ops::iota(g, DType::I32, square, 0) + static_cast<double>(length - 1);
   const Tensor bias = ops::gather(by_distance, distance);  // [query, key, H]
   return ops::unsqueeze(ops::transpose(bias, {2, 0, 1}), 0);
 }
@@ -95,7 +95,8 @@ T5Config read_t5_config(models::ConfigReader& r) {
   c.num_layers = r.integer("num_layers", c.num_layers, {1, 1000});
   c.num_heads = r.integer("num_heads", c.num_heads, {1, 4096});
   c.relative_attention_num_buckets = r.integer("relative_attention_num_buckets", 32, {4, 4096});
-  c.relative_attention_max_distance = r.integer("relative_attention_max_distance", 128, {2, 1 << 20});
+  c.relative_attention_max_distance =
+      r.integer("relative_attention_max_distance", 128, {2, 1 << 20});
   c.layer_norm_epsilon = r.number("layer_norm_epsilon", c.layer_norm_epsilon);
   std::string projection = r.text("feed_forward_proj", "relu");
   constexpr std::string_view kGated = "gated-";
@@ -110,11 +111,29 @@ T5Config read_t5_config(models::ConfigReader& r) {
     r.refuse("feed_forward_proj", "relu, gelu, silu and their gated- forms are");
   }
   c.activation = *act;
-  r.ignore({"architectures", "classifier_dropout", "decoder_start_token_id", "dense_act_fn", "dropout_rate",
-            "dtype", "torch_dtype", "eos_token_id", "initializer_factor", "is_decoder", "is_encoder_decoder",
-            "is_gated_act", "model_type", "num_decoder_layers", "output_past", "pad_token_id",
-            "scale_decoder_outputs", "tie_word_embeddings", "transformers_version", "use_cache", "n_positions",
-            "task_specific_params", "bos_token_id"});
+  r.ignore({"architectures",
+            "classifier_dropout",
+            "decoder_start_token_id",
+            "dense_act_fn",
+            "dropout_rate",
+            "dtype",
+            "torch_dtype",
+            "eos_token_id",
+            "initializer_factor",
+            "is_decoder",
+            "is_encoder_decoder",
+            "is_gated_act",
+            "model_type",
+            "num_decoder_layers",
+            "output_past",
+            "pad_token_id",
+            "scale_decoder_outputs",
+            "tie_word_embeddings",
+            "transformers_version",
+            "use_cache",
+            "n_positions",
+            "task_specific_params",
+            "bos_token_id"});
   return c;
 }
 
@@ -127,18 +146,21 @@ std::int64_t t5_bucket(std::int64_t relative, const T5Config& c) {
     return side + distance;
   }
   // In f32, as the original.
-  const float ratio = std::log(static_cast<float>(distance) / static_cast<float>(exact)) /
-                      static_cast<float>(std::log(static_cast<double>(c.relative_attention_max_distance) /
-                                                  static_cast<double>(exact)));
+  const float ratio =
+      std::log(static_cast<float>(distance) / static_cast<float>(exact)) /
+      static_cast<float>(std::log(static_cast<double>(c.relative_attention_max_distance) /
+                                  static_cast<double>(exact)));
   const auto step = static_cast<std::int64_t>(ratio * static_cast<float>(half - exact));
   return side + std::min(exact + step, half - 1);
 }
 
 bool T5Encoder::ignores(std::string_view tensor) const {
-  return tensor == "encoder.embed_tokens.weight" || tensor == "lm_head.weight" || tensor.starts_with("decoder.");
+  return tensor == "encoder.embed_tokens.weight" || tensor == "lm_head.weight" ||
+         tensor.starts_with("decoder.");
 }
 
-graph::Graph T5Encoder::trace(const models::ShapeMap& inputs, DType dtype, const spmd::Mesh& mesh) const {
+graph::Graph T5Encoder::trace(const models::ShapeMap& inputs, DType dtype,
+                              const spmd::Mesh& mesh) const {
   const T5Config& c = config_;
   models::check_input_names(inputs, {"input_ids"});
   const Shape ids_shape = models::input_shape(inputs, "input_ids", 2);
@@ -146,12 +168,14 @@ graph::Graph T5Encoder::trace(const models::ShapeMap& inputs, DType dtype, const
   const nn::Scope root(g, dtype);
   const nn::Scope s = root / "encoder";
   const Tensor ids = ops::input(g, "input_ids", DType::I32, ids_shape, graph::Binding::Request);
-  Tensor x = nn::Embedding(root / "shared", c.vocab_size, c.d_model, {"encoder.embed_tokens.weight"})(ids);
+  Tensor x =
+      nn::Embedding(root / "shared", c.vocab_size, c.d_model, {"encoder.embed_tokens.weight"})(ids);
   const Tensor bias = position_bias(s, c, ids_shape[1]);
   for (std::int64_t i = 0; i < c.num_layers; ++i) {
     x = Block(s / "block" / i, c)(x, bias);
   }
-  ops::output("last_hidden_state", nn::RmsNorm(s / "final_layer_norm", c.d_model, c.layer_norm_epsilon)(x));
+  ops::output("last_hidden_state",
+              nn::RmsNorm(s / "final_layer_norm", c.d_model, c.layer_norm_epsilon)(x));
   return g;
 }
 

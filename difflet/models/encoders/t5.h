@@ -30,7 +30,8 @@ std::int64_t t5_bucket(std::int64_t relative, const T5Config& config);
 class T5Encoder : public models::Component {
  public:
   explicit T5Encoder(T5Config config) : config_(config) {}
-  graph::Graph trace(const models::ShapeMap& inputs, DType dtype, const spmd::Mesh& mesh) const override;
+  graph::Graph trace(const models::ShapeMap& inputs, DType dtype,
+                     const spmd::Mesh& mesh) const override;
   bool ignores(std::string_view tensor) const override;
   const T5Config& config() const { return config_; }
 

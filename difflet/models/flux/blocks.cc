@@ -30,7 +30,8 @@ QkvProjection::QkvProjection(const nn::Scope& attn, const Names& names, const Co
 
 Qkv QkvProjection::operator()(Tensor x, const ops::RopeTable& rope) const {
   const auto heads = [&](Tensor t) { return ops::split_heads(t, heads_); };
-  return {ops::rope(norm_q_(heads(q_(x))), rope), ops::rope(norm_k_(heads(k_(x))), rope), heads(v_(x))};
+  return {ops::rope(norm_q_(heads(q_(x))), rope), ops::rope(norm_k_(heads(k_(x))), rope),
+          heads(v_(x))};
 }
 
 FeedForward::FeedForward(const nn::Scope& s, std::int64_t width)

@@ -22,11 +22,14 @@ Config read_config(models::ConfigReader& r) {
   c.pooled_projection_dim = r.integer("pooled_projection_dim", c.pooled_projection_dim);
   c.guidance_embeds = r.flag("guidance_embeds", c.guidance_embeds);
   c.axes_dims_rope = r.integers("axes_dims_rope", c.axes_dims_rope, {2, 4096});
-  const std::int64_t sum = std::accumulate(c.axes_dims_rope.begin(), c.axes_dims_rope.end(), std::int64_t{0});
+  const std::int64_t sum =
+      std::accumulate(c.axes_dims_rope.begin(), c.axes_dims_rope.end(), std::int64_t{0});
   check(sum == c.attention_head_dim, ErrorCode::InvalidArgument,
-        "{}: axes_dims_rope sums to {}, attention_head_dim is {}", r.origin(), sum, c.attention_head_dim);
+        "{}: axes_dims_rope sums to {}, attention_head_dim is {}", r.origin(), sum,
+        c.attention_head_dim);
   for (const std::int64_t d : c.axes_dims_rope) {
-    check(d % 2 == 0, ErrorCode::InvalidArgument, "{}: axes_dims_rope holds {}, which is odd", r.origin(), d);
+    check(d % 2 == 0, ErrorCode::InvalidArgument, "{}: axes_dims_rope holds {}, which is odd",
+          r.origin(), d);
   }
   return c;
 }

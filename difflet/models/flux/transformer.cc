@@ -10,7 +10,7 @@ using graph::Binding;
 
 constexpr std::int64_t kSinusoids = 256;  // width of the timestep projection
 constexpr double kRopeTheta = 10000;
-constexpr double kTrainSteps = 1000;      // the model multiplies timestep and guidance by it
+constexpr double kTrainSteps = 1000;  // the model multiplies timestep and guidance by it
 
 // CombinedTimestep[Guidance]TextProjEmbeddings.
 class Conditioning {
@@ -46,16 +46,18 @@ struct Inputs {
   Tensor img, txt, pooled, timestep, guidance, txt_ids, img_ids;
 };
 
-Inputs declare_inputs(graph::Graph& g, const models::ShapeMap& shapes, DType dtype, const Config& c) {
+Inputs declare_inputs(graph::Graph& g, const models::ShapeMap& shapes, DType dtype,
+                      const Config& c) {
   const auto declare = [&](const char* name, std::size_t rank, DType t, Binding binding) {
     return ops::input(g, name, t, models::input_shape(shapes, name, rank), binding);
   };
   if (c.guidance_embeds) {
-    models::check_input_names(shapes, {"hidden_states", "encoder_hidden_states", "pooled_projections",
-                                       "timestep", "img_ids", "txt_ids", "guidance"});
+    models::check_input_names(
+        shapes, {"hidden_states", "encoder_hidden_states", "pooled_projections", "timestep",
+                 "img_ids", "txt_ids", "guidance"});
   } else {
-    models::check_input_names(shapes, {"hidden_states", "encoder_hidden_states", "pooled_projections",
-                                       "timestep", "img_ids", "txt_ids"});
+    models::check_input_names(shapes, {"hidden_states", "encoder_hidden_states",
+                                       "pooled_projections", "timestep", "img_ids", "txt_ids"});
   }
   Inputs in;
   in.img = declare("hidden_states", 3, dtype, Binding::Step);
@@ -71,9 +73,11 @@ Inputs declare_inputs(graph::Graph& g, const models::ShapeMap& shapes, DType dty
   const auto axes = static_cast<std::int64_t>(c.axes_dims_rope.size());
   models::check_extent("hidden_states", img, 2, c.in_channels, "in_channels");
   models::check_extent("encoder_hidden_states", in.txt.shape(), 0, img[0], "the batch");
-  models::check_extent("encoder_hidden_states", in.txt.shape(), 2, c.joint_attention_dim, "joint_attention_dim");
+  models::check_extent("encoder_hidden_states", in.txt.shape(), 2, c.joint_attention_dim,
+                       "joint_attention_dim");
   models::check_extent("pooled_projections", in.pooled.shape(), 0, img[0], "the batch");
-  models::check_extent("pooled_projections", in.pooled.shape(), 1, c.pooled_projection_dim, "pooled_projection_dim");
+  models::check_extent("pooled_projections", in.pooled.shape(), 1, c.pooled_projection_dim,
+                       "pooled_projection_dim");
   models::check_extent("timestep", in.timestep.shape(), 0, img[0], "the batch");
   models::check_extent("img_ids", in.img_ids.shape(), 0, img[1], "the image tokens");
   models::check_extent("img_ids", in.img_ids.shape(), 1, axes, "axes_dims_rope");
@@ -84,7 +88,8 @@ Inputs declare_inputs(graph::Graph& g, const models::ShapeMap& shapes, DType dty
 
 }  // namespace
 
-graph::Graph Transformer::trace(const models::ShapeMap& shapes, DType dtype, const spmd::Mesh& mesh) const {
+graph::Graph Transformer::trace(const models::ShapeMap& shapes, DType dtype,
+                                const spmd::Mesh& mesh) const {
   const Config& c = config_;
   check(c.num_attention_heads % mesh.size(spmd::Axis::Tp) == 0, ErrorCode::InvalidArgument,
         "tensor parallel size {} does not divide num_attention_heads {}", mesh.size(spmd::Axis::Tp),

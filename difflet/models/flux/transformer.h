@@ -12,7 +12,8 @@ namespace difflet::flux {
 class Transformer : public models::Component {
  public:
   explicit Transformer(Config config) : config_(std::move(config)) {}
-  graph::Graph trace(const models::ShapeMap& inputs, DType dtype, const spmd::Mesh& mesh) const override;
+  graph::Graph trace(const models::ShapeMap& inputs, DType dtype,
+                     const spmd::Mesh& mesh) const override;
   const Config& config() const { return config_; }
 
  private:

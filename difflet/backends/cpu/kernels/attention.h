@@ -15,13 +15,13 @@ struct Heads {
 
 struct AttentionArgs {
   std::int64_t batch = 1, heads = 1, q_len = 0, k_len = 0, head_dim = 0;  // any size >= 1
-  std::int64_t kv_heads = 1;          // heads % kv_heads == 0 (grouped-query attention)
-  Elem elem = Elem::F32;              // of q, k, v and y
+  std::int64_t kv_heads = 1;  // heads % kv_heads == 0 (grouped-query attention)
+  Elem elem = Elem::F32;      // of q, k, v and y
   Heads q, k, v;
-  void* y = nullptr;                  // same addressing as Heads
+  void* y = nullptr;  // same addressing as Heads
   std::int64_t y_batch = 0, y_token = 0, y_head = 0;
   float scale = 1.0F;
-  bool causal = false;                // key s is seen by query t when s <= t + (k_len - q_len)
+  bool causal = false;  // key s is seen by query t when s <= t + (k_len - q_len)
   // Keys [key_min[b*q_len+t], key_max[...]) are seen; null: all. A query that sees no key gives zeros.
   const std::int32_t* key_min = nullptr;
   const std::int32_t* key_max = nullptr;
@@ -32,7 +32,7 @@ struct AttentionArgs {
 };
 
 struct AttentionKernel {
-  const char* name;                   // e.g. "attention.avx512bf16.bf16"
+  const char* name;  // e.g. "attention.avx512bf16.bf16"
   Level level;
   const char* (*refuse)(const AttentionArgs&) noexcept;
   std::int64_t (*tasks)(const AttentionArgs&, int threads) noexcept;

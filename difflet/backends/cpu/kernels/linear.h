@@ -15,17 +15,17 @@ struct LinearDesc {
 
 struct LinearArgs {
   std::int64_t m = 0, n = 0, k = 0;
-  ConstRows x;                     // [M, K]
-  const void* packed = nullptr;    // from pack()
-  const float* bias = nullptr;     // [N] or null
+  ConstRows x;                   // [M, K]
+  const void* packed = nullptr;  // from pack()
+  const float* bias = nullptr;   // [N] or null
   Act act = Act::None;
-  ConstRows mul;                   // [M, N] or one row [N] (stride 0), or absent
-  ConstRows residual;              // [M, N], may be the same memory as y
-  Rows y;                          // [M, N]
+  ConstRows mul;       // [M, N] or one row [N] (stride 0), or absent
+  ConstRows residual;  // [M, N], may be the same memory as y
+  Rows y;              // [M, N]
 };
 
 struct LinearKernel {
-  const char* name;                // e.g. "linear.avx512bf16.bf16"
+  const char* name;  // e.g. "linear.avx512bf16.bf16"
   Level level;
   // Null when the kernel takes the description, else the reason for the refusal.
   const char* (*refuse)(const LinearDesc&) noexcept;
@@ -37,7 +37,8 @@ struct LinearKernel {
   std::int64_t pack_step;
   // Number of independent tasks for `threads` threads; any thread may run any task.
   std::int64_t (*tasks)(const LinearArgs&, int threads) noexcept;
-  std::size_t (*scratch_bytes)(const LinearArgs&, int threads) noexcept;  // per thread, 64-byte aligned
+  std::size_t (*scratch_bytes)(const LinearArgs&,
+                               int threads) noexcept;  // per thread, 64-byte aligned
   void (*run)(const LinearArgs&, std::int64_t task, std::int64_t tasks, void* scratch) noexcept;
 };
 
