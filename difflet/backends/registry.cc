@@ -17,6 +17,7 @@ constexpr std::array<const runtime::Backend*, 2> kBackends{&kCpu, &kReference};
 
 std::vector<std::string> names() {
   std::vector<std::string> all;
+  all.reserve(kBackends.size());
   for (const runtime::Backend* b : kBackends) {
     all.emplace_back(b->name());
   }

@@ -37,6 +37,7 @@ constexpr std::array kComponents{
 
 std::vector<std::string> component_classes() {
   std::vector<std::string> names;
+  names.reserve(kComponents.size());
   for (const Row& row : kComponents) {
     names.emplace_back(row.class_name);
   }

@@ -19,9 +19,11 @@ template <typename Operands>
 Tensor add_checked(graph::Op op, const Operands& operands) {
   require(operands.size() > 0, "ops: an op over handles needs an operand");
   graph::Graph* graph = operands.begin()->graph;
+  require(graph != nullptr, "ops: an operand of no graph");
   std::vector<graph::NodeId> ids;
+  ids.reserve(operands.size());
   for (const Tensor t : operands) {
-    require(t.graph == graph && graph != nullptr, "ops: operands of different graphs");
+    require(t.graph == graph, "ops: operands of different graphs");
     ids.push_back(t.id);
   }
   return {graph, graph->add(std::move(op), std::move(ids))};

@@ -6,7 +6,7 @@
 
 namespace difflet::ops {
 
-Tensor reduce(graph::ReduceKind kind, Tensor x, std::vector<int> axes) {
+Tensor reduce(graph::ReduceKind kind, Tensor x, const std::vector<int>& axes) {
   graph::Reduce op{kind, {}};
   for (const int axis : axes) {
     op.axes.push_back(axis_of(x.shape(), axis));

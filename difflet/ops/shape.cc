@@ -29,7 +29,7 @@ Tensor reshape(Tensor x, std::initializer_list<std::int64_t> dims) {
   return reshape(x, Shape(std::span<const std::int64_t>(known)));
 }
 
-Tensor transpose(Tensor x, std::vector<int> permutation) {
+Tensor transpose(Tensor x, const std::vector<int>& permutation) {
   graph::Transpose op;
   for (const int axis : permutation) {
     op.permutation.push_back(axis_of(x.shape(), axis));

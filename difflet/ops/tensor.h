@@ -77,7 +77,7 @@ Tensor silu(Tensor x);
 // ---- shape ----
 Tensor reshape(Tensor x, const Shape& shape);
 Tensor reshape(Tensor x, std::initializer_list<std::int64_t> dims);  // one extent may be -1
-Tensor transpose(Tensor x, std::vector<int> permutation);
+Tensor transpose(Tensor x, const std::vector<int>& permutation);
 Tensor broadcast(Tensor x, const Shape& shape);
 Tensor unsqueeze(Tensor x, int axis);
 Tensor slice(Tensor x, int axis, std::int64_t start, std::int64_t limit, std::int64_t step = 1);
@@ -92,7 +92,8 @@ Tensor merge_heads(Tensor x);                      // [B, L, H, d] -> [B, L, H*d
 Tensor gather(Tensor table, Tensor indices);
 
 // ---- reductions and products ----
-Tensor reduce(graph::ReduceKind kind, Tensor x, std::vector<int> axes);  // axes stay with extent 1
+// Reduced axes stay with extent 1.
+Tensor reduce(graph::ReduceKind kind, Tensor x, const std::vector<int>& axes);
 Tensor argmax(Tensor x, int axis);
 Tensor matmul(Tensor a, Tensor b);
 

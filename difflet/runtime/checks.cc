@@ -57,7 +57,7 @@ void check_finite(std::string_view name, const HostTensor& tensor) {
 
 HostTensor load_param(const graph::ParamDecl& param, const WeightSource& weights,
                       const spmd::Mesh& mesh, std::int64_t rank) {
-  const HostTensor shard = local_shard(param, mesh, rank, weights.whole(param));
+  HostTensor shard = local_shard(param, mesh, rank, weights.whole(param));
   check_finite(param.name, shard);
   if (shard.dtype() == param.dtype) {
     return shard;

@@ -45,6 +45,7 @@ std::vector<std::int64_t> Mesh::group(std::int64_t rank, Axis axis) const {
   }
   const std::int64_t first = rank - coordinate(rank, axis) * inner;
   std::vector<std::int64_t> ranks;
+  ranks.reserve(static_cast<std::size_t>(size(axis)));
   for (std::int64_t c = 0; c < size(axis); ++c) {
     ranks.push_back(first + c * inner);
   }

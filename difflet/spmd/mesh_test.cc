@@ -13,6 +13,7 @@ constexpr std::array<Axis, kAxes> kAll{Axis::Dp, Axis::Cfg, Axis::Cp, Axis::Tp};
 
 std::vector<Mesh> small_meshes() {
   std::vector<Mesh> meshes;
+  meshes.reserve(81);
   for (std::int64_t code = 0; code < 81; ++code) {
     meshes.emplace_back(1 + code % 3, 1 + code / 3 % 3, 1 + code / 9 % 3, 1 + code / 27);
   }
