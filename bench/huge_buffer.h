@@ -18,8 +18,8 @@ class HugeBuffer {
     void* p = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) throw std::bad_alloc();
     base_ = p;
-    const auto at = round_up(reinterpret_cast<std::uintptr_t>(p));
-    data_ = reinterpret_cast<void*>(at);
+    const auto address = reinterpret_cast<std::uintptr_t>(p);
+    data_ = static_cast<std::byte*>(p) + (round_up(address) - address);
     size_ = round_up(bytes);
     madvise(data_, size_, MADV_HUGEPAGE);
   }
