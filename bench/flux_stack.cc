@@ -127,8 +127,8 @@ bench::Arithmetic arithmetic(cpu::Level level, const std::string& dtype) {
 
 // Products of the blocks and attention, two operations a multiply-add; embedders and norms left out.
 double block_flops(const Options& o, const flux::Config& c) {
-  const double d = static_cast<double>(c.width());
-  const double s = static_cast<double>(o.tokens + o.text);
+  const auto d = static_cast<double>(c.width());
+  const auto s = static_cast<double>(o.tokens + o.text);
   const auto blocks = static_cast<double>(o.doubles + o.singles);
   return blocks * (24 * d * d * s + 4 * s * s * d);
 }

@@ -46,7 +46,7 @@ HugeBuffer random_tensor(std::int64_t count, Elem elem, float scale) {
   const std::size_t size = static_cast<std::size_t>(count) * cpu::elem_bytes(elem);
   HugeBuffer buffer(size);
   void* p = buffer.data();
-  std::uint64_t state = static_cast<std::uint64_t>(count);
+  auto state = static_cast<std::uint64_t>(count);
   for (std::int64_t i = 0; i < count; ++i) {
     const float v =
         (static_cast<float>(next_random(&state) & 0xffffff) / 8388608.0F - 1.0F) * scale;
@@ -127,7 +127,7 @@ const LinearKernel* find_linear(Level level, const LinearDesc& d) {
 }
 
 struct LinearCase {
-  std::int64_t m, k, n;
+  std::int64_t m = 0, k = 0, n = 0;
   Act act = Act::None;
   bool gate = false;  // times a row, plus a residual
 };

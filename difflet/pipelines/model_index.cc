@@ -20,6 +20,7 @@ void check_folder(const fs::path& folder) {
 
 std::vector<std::string> names_of(const ModelIndex& index) {
   std::vector<std::string> names;
+  names.reserve(index.components.size());
   for (const auto& [name, class_name] : index.components) {
     names.push_back(name);
   }

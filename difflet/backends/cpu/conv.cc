@@ -243,7 +243,7 @@ void DnnlConv::run(const void* x, const std::byte* packed, const float* bias, vo
   std::byte* result = static_cast<std::byte*>(y) + (b * desc_.out_height + band.out_first) *
                                                        desc_.out_width * desc_.out_channels * bytes;
   const bool widen = desc_.elem == Elem::Bf16 && !native_bf16_;
-  std::byte* in = const_cast<std::byte*>(source);
+  auto* in = const_cast<std::byte*>(source);
   if (widen) {
     in = scratch + l.wide_in;
     rowwise_->unary(UnaryFn::Copy, source, Elem::Bf16, in, Elem::F32,

@@ -38,6 +38,7 @@ class CpuExecutable : public runtime::Executable {
   std::vector<std::string> profile() const override;
   std::vector<std::string> explain() const override {
     std::vector<std::string> lines;
+    lines.reserve(plan_.steps.size());
     for (const Step& s : plan_.steps) {
       lines.push_back(s.what);
     }
@@ -82,6 +83,7 @@ std::vector<std::string> CpuExecutable::profile() const {
   std::sort(rows.begin(), rows.end(),
             [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
   std::vector<std::string> lines;
+  lines.reserve(rows.size());
   for (const auto& [name, t] : rows) {
     lines.push_back(fmt::format("{:<36} {:5} steps {:10.3f} ms {:5.1f} % {:8.1f} GFLOP/s", name,
                                 t.steps, t.seconds * 1e3, 100 * t.seconds / all,
@@ -113,6 +115,7 @@ void CpuExecutable::bind() {
 std::vector<HostTensor> CpuExecutable::run(const std::vector<HostTensor>& inputs) {
   runtime::check_inputs(graph_, inputs);
   std::vector<HostTensor> outputs;
+  outputs.reserve(plan_.outputs.size());
   for (const View& v : plan_.outputs) {
     outputs.emplace_back(v.dtype, v.shape);
   }

@@ -41,6 +41,7 @@ TEST(PlanMemory, OfNothingIsEmpty) { EXPECT_EQ(plan_memory({}).bytes, 0U); }
 TEST(PlanMemory, ReusesWhatIsDead) {
   // A chain: each step reads the one before.
   std::vector<Lifetime> chain;
+  chain.reserve(100);
   for (std::int64_t i = 0; i < 100; ++i) {
     chain.push_back({.bytes = 1024, .first = i, .last = i + 1});
   }

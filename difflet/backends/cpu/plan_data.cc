@@ -159,7 +159,7 @@ void plan_reduce(Planner& p, NodeId id, const graph::Reduce& op) {
              [=, kind = op.kind](const Run& run) {
                View outer = x;
                outer.shape = axes.kept;
-               const double count = static_cast<double>(axes.inner.elements());
+               const auto count = static_cast<double>(axes.inner.elements());
                walk(axes.kept, {&outer, &y}, [&](const auto& e) {
                  View item = axes.x_inner;
                  item.offset = e[0];

@@ -201,7 +201,7 @@ View transposed_factor(Planner& p, NodeId id, NodeId operand) {
     swap[i] = static_cast<std::int64_t>(i);
   }
   std::swap(swap[rank - 1], swap[rank - 2]);
-  const View bt = transposed(b, swap);
+  View bt = transposed(b, swap);
   if (bt.contiguous()) {
     return bt;
   }

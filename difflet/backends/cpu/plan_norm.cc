@@ -202,7 +202,8 @@ void group_norm_item(const Run& run, const RowwiseKernels& kernels, const GroupN
     kernels.group_norm_sums(args, b, p0, std::min(args.pixels, p0 + kGroupNormPixels),
                             sums + c * groups * 2);
   });
-  const double count = static_cast<double>(args.pixels * (args.channels / groups));
+  const std::int64_t channels = args.channels / groups;
+  const auto count = static_cast<double>(args.pixels * channels);
   for (std::int64_t g = 0; g < groups; ++g) {
     double sum = 0;
     double squares = 0;

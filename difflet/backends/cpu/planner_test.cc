@@ -10,7 +10,6 @@ namespace difflet::cpu {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::ElementsAreArray;
 using testing::Program;
 using Id = graph::NodeId;
 
@@ -22,6 +21,7 @@ Plan plan(const Program& p) {
 // The kernels of all steps, without their scopes.
 std::vector<std::string> kernels(const Plan& plan) {
   std::vector<std::string> names;
+  names.reserve(plan.steps.size());
   for (const Step& s : plan.steps) {
     names.push_back(s.what.substr(0, s.what.find(' ')));
   }
