@@ -136,21 +136,23 @@ DnnlConv::DnnlConv(const ConvDesc& desc, Level level, ConvAlgorithm algorithm)
   }
 }
 
-dnnl::convolution_forward::primitive_desc make_primitive_desc(
-    const dnnl::engine& engine, dnnl::algorithm algorithm, const memory::desc& source,
-    const memory::desc& weights, const memory::desc& bias, const memory::desc& result,
-    const memory::dims& strides, const memory::dims& pad_low, const memory::dims& pad_high,
-    const dnnl::primitive_attr& attr) {
+// A convolution as oneDNN describes it, in whichever form its version takes it.
+struct PrimitiveSpec {
+  dnnl::algorithm algorithm;
+  memory::desc source, weights, bias, result;
+  memory::dims strides, pad_low, pad_high;  // rows, columns
+};
+
+dnnl::convolution_forward::primitive_desc make_primitive_desc(const dnnl::engine& engine,
+                                                              const PrimitiveSpec& s,
+                                                              const dnnl::primitive_attr& attr) {
+  constexpr auto kKind = dnnl::prop_kind::forward_inference;
 #if DNNL_VERSION_MAJOR >= 3
-  return {engine,    dnnl::prop_kind::forward_inference,
-          algorithm, source,
-          weights,   bias,
-          result,    strides,
-          pad_low,   pad_high,
-          attr};
+  return {engine,   kKind,     s.algorithm, s.source,   s.weights, s.bias,
+          s.result, s.strides, s.pad_low,   s.pad_high, attr};
 #else
-  const dnnl::convolution_forward::desc desc(dnnl::prop_kind::forward_inference, algorithm, source,
-                                             weights, bias, result, strides, pad_low, pad_high);
+  const dnnl::convolution_forward::desc desc(kKind, s.algorithm, s.source, s.weights, s.bias,
+                                             s.result, s.strides, s.pad_low, s.pad_high);
   return {desc, attr, engine};
 #endif
 }
@@ -164,13 +166,17 @@ void DnnlConv::add_kernel(const Band& band) {
       kernels_.empty() ? memory::desc(weight_dims(desc_), type, Tag::any) : weights_;
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  const auto algorithm =
-      winograd_ ? dnnl::algorithm::convolution_winograd : dnnl::algorithm::convolution_direct;
-  const auto pd =
-      make_primitive_desc(engine_, algorithm, memory::desc(source_dims, type, tag), weights,
-                          memory::desc({desc_.out_channels}, memory::data_type::f32, Tag::x),
-                          memory::desc(result_dims, type, tag), {desc_.stride, desc_.stride},
-                          {band.pad_top, desc_.pad_left}, {band.pad_bottom, desc_.pad_right}, attr);
+  const PrimitiveSpec spec{
+      .algorithm =
+          winograd_ ? dnnl::algorithm::convolution_winograd : dnnl::algorithm::convolution_direct,
+      .source = memory::desc(source_dims, type, tag),
+      .weights = weights,
+      .bias = memory::desc({desc_.out_channels}, memory::data_type::f32, Tag::x),
+      .result = memory::desc(result_dims, type, tag),
+      .strides = {desc_.stride, desc_.stride},
+      .pad_low = {band.pad_top, desc_.pad_left},
+      .pad_high = {band.pad_bottom, desc_.pad_right}};
+  const auto pd = make_primitive_desc(engine_, spec, attr);
   BandKernel k;
   k.primitive = dnnl::convolution_forward(pd);
   k.source = pd.src_desc();
