@@ -275,9 +275,10 @@ void plan_binary(Planner& p, NodeId id, const graph::Binary& op) {
         for (const auto& o : nest.offset) {
           for_chunks(
               run, nest.rows, nest.width, [&](std::int64_t r, std::int64_t c, std::int64_t n) {
-                k->binary(fn, at(run, a, o[0] + r * nest.row_stride[0] + c * sa), elem_of(a.dtype),
-                          sa, at(run, b, o[1] + r * nest.row_stride[1] + c * sb), elem_of(b.dtype),
-                          sb, at(run, y, o[2] + r * nest.row_stride[2] + c), elem_of(y.dtype), n);
+                k->binary(
+                    fn, {at(run, a, o[0] + r * nest.row_stride[0] + c * sa), elem_of(a.dtype), sa},
+                    {at(run, b, o[1] + r * nest.row_stride[1] + c * sb), elem_of(b.dtype), sb},
+                    at(run, y, o[2] + r * nest.row_stride[2] + c), elem_of(y.dtype), n);
               });
         }
       },

@@ -275,6 +275,7 @@ TEST(Collapse, VisitsEveryElementInOrderProperty) {
       views.push_back(pick(random, 0, 2) == 0 ? dense(shape) : operand_of(random, shape));
     }
     std::vector<const View*> operands;
+    operands.reserve(views.size());
     for (const View& v : views) {
       operands.push_back(&v);
     }

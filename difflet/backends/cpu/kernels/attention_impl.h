@@ -82,17 +82,20 @@ struct Attention {
   struct State {
     const AttentionArgs& a;
     Layout l;
-    std::int64_t batch, head, first, rows;  // rows: queries of this task
-    Word* q;
-    float* sums;
-    float* weight;  // [rows][lanes]: partial sums of the probabilities
-    float* top;     // [rows]: largest score so far
-    Word* keys;
-    Word* values;
-    float* scores;
-    float* tile_top;  // [kRows][lanes]: largest scores of the tile's queries in this block
-    bool plain;       // scores are used as they come: one positive scale, no bias
-    float to_exp2;    // from scores to exponents of two
+    std::int64_t batch = 0;
+    std::int64_t head = 0;
+    std::int64_t first = 0;
+    std::int64_t rows = 0;  // queries of this task
+    Word* q = nullptr;
+    float* sums = nullptr;
+    float* weight = nullptr;  // [rows][lanes]: partial sums of the probabilities
+    float* top = nullptr;     // [rows]: largest score so far
+    Word* keys = nullptr;
+    Word* values = nullptr;
+    float* scores = nullptr;
+    float* tile_top = nullptr;  // [kRows][lanes]: largest scores of the tile in this block
+    bool plain = false;         // scores are used as they come: one positive scale, no bias
+    float to_exp2 = 0;          // from scores to exponents of two
   };
 
   static const char* refuse(const AttentionArgs& a) noexcept {

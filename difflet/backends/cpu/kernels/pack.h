@@ -18,7 +18,7 @@ template <bool kPairs>
 inline Vec::W words_of(const void* p, Elem src) {
   if (kPairs == (src == Elem::Bf16)) return Vec::load_words(p);
   if constexpr (kPairs) {
-    const float* f = static_cast<const float*>(p);
+    const auto* f = static_cast<const float*>(p);
     return Vec::pack_bf16(Vec::load(f), Vec::load(f + Vec::kLanes));
   } else {
     return Vec::as_words(Vec::load_bf16(static_cast<const std::uint16_t*>(p)));

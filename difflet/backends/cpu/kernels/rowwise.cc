@@ -7,7 +7,8 @@
 namespace difflet::cpu {
 
 void group_norm_finish(const GroupNormArgs& a, const double* sums, float* mean_rstd) noexcept {
-  const double n = static_cast<double>(a.pixels) * static_cast<double>(a.channels / a.groups);
+  const std::int64_t per_group = a.channels / a.groups;
+  const auto n = static_cast<double>(a.pixels * per_group);
   for (std::int64_t g = 0; g < a.groups; ++g) {
     const double mean = sums[2 * g] / n;
     const double square = sums[2 * g + 1] / n - mean * mean;

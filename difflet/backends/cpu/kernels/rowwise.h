@@ -81,6 +81,13 @@ enum class UnaryFn : std::uint8_t {
 };
 enum class BinaryFn : std::uint8_t { Add, Sub, Mul, Div, Max, Min, Pow };
 
+// One side of a binary run. Step 1 walks the elements from data on, step 0 repeats the one there.
+struct BinaryInput {
+  const void* data = nullptr;
+  Elem elem = Elem::F32;
+  int step = 1;
+};
+
 struct RowwiseKernels {
   Level level;
   void (*layer_norm)(const NormArgs&, std::int64_t r0, std::int64_t r1) noexcept;
@@ -99,9 +106,8 @@ struct RowwiseKernels {
                            const float* mean_rstd) noexcept;
   // Contiguous runs of n elements. Copy converts; Max and Min give NaN when an operand is NaN.
   void (*unary)(UnaryFn, const void* x, Elem xe, void* y, Elem ye, std::int64_t n) noexcept;
-  // Step 0 broadcasts one element of a or b over the run, step 1 walks it.
-  void (*binary)(BinaryFn, const void* a, Elem ae, int a_step, const void* b, Elem be, int b_step,
-                 void* y, Elem ye, std::int64_t n) noexcept;
+  void (*binary)(BinaryFn, const BinaryInput& a, const BinaryInput& b, void* y, Elem ye,
+                 std::int64_t n) noexcept;
 };
 
 // mean_rstd [groups][2] from the sums [groups][2] of all pixels of one batch item.

@@ -88,10 +88,11 @@ struct BinarySide {
   Elem elem;
   std::int64_t step;
 
-  BinarySide(const void* p, Elem e, int walk) noexcept : data(p), elem(e), step(walk) {
-    if (walk != 0) return;
-    const float value = e == Elem::F32 ? value_of(static_cast<const float*>(p))
-                                       : value_of(static_cast<const std::uint16_t*>(p));
+  explicit BinarySide(const BinaryInput& in) noexcept
+      : data(in.data), elem(in.elem), step(in.step) {
+    if (step != 0) return;
+    const float value = elem == Elem::F32 ? value_of(static_cast<const float*>(data))
+                                          : value_of(static_cast<const std::uint16_t*>(data));
     for (float& lane : repeated) lane = value;
     data = repeated;
     elem = Elem::F32;
@@ -117,11 +118,11 @@ void run_binary(const BinarySide& a_side, const BinarySide& b_side, void* y_data
   });
 }
 
-void binary(BinaryFn fn, const void* a_data, Elem ae, int a_step, const void* b_data, Elem be,
-            int b_step, void* y, Elem ye, std::int64_t n) noexcept {
+void binary(BinaryFn fn, const BinaryInput& a_in, const BinaryInput& b_in, void* y, Elem ye,
+            std::int64_t n) noexcept {
   if (n <= 0) return;
-  const BinarySide a(a_data, ae, a_step);
-  const BinarySide b(b_data, be, b_step);
+  const BinarySide a(a_in);
+  const BinarySide b(b_in);
   switch (fn) {
     case BinaryFn::Add:
       return run_binary<BinaryFn::Add>(a, b, y, ye, n);
@@ -136,7 +137,7 @@ void binary(BinaryFn fn, const void* a_data, Elem ae, int a_step, const void* b_
     case BinaryFn::Min:
       return run_binary<BinaryFn::Min>(a, b, y, ye, n);
     case BinaryFn::Pow:
-      if (b_step == 0 && b.repeated[0] == 2.0F) return run_binary<BinaryFn::Mul>(a, a, y, ye, n);
+      if (b.step == 0 && b.repeated[0] == 2.0F) return run_binary<BinaryFn::Mul>(a, a, y, ye, n);
       return run_binary<BinaryFn::Pow>(a, b, y, ye, n);
   }
 }
@@ -162,15 +163,11 @@ constexpr std::int64_t kChannelBlock = 512;
 // Pixels whose f32 sums are added up before they go to the f64 sums of the groups.
 constexpr std::int64_t kPixelBlock = 64;
 
-struct ChannelSums {
-  alignas(64) float sum[kChannelBlock];
-  alignas(64) float square[kChannelBlock];
-};
-
-// Adds `Pixels` rows of `n` channels to s and fetches what lies `ahead` elements further on.
+// Adds `Pixels` rows of `n` channels and their squares to sums [n] and squares [n], and fetches what
+// lies `ahead` elements further on.
 template <int Pixels, class X>
-void add_pixels(const X* x, std::int64_t stride, std::int64_t n, std::int64_t ahead,
-                ChannelSums* s) noexcept {
+void add_pixels(const X* x, std::int64_t stride, std::int64_t n, std::int64_t ahead, float* sums,
+                float* squares) noexcept {
   each_vector(n, [=](auto at, std::int64_t i) {
     V sum = at.load(x + i);
     V square = sum * sum;
@@ -181,28 +178,31 @@ void add_pixels(const X* x, std::int64_t stride, std::int64_t n, std::int64_t ah
       sum = sum + v;
       square = fma(v, v, square);
     }
-    at.store(s->sum + i, at.load(s->sum + i) + sum);
-    at.store(s->square + i, at.load(s->square + i) + square);
+    at.store(sums + i, at.load(sums + i) + sum);
+    at.store(squares + i, at.load(squares + i) + square);
   });
 }
 
 void group_norm_sums(const GroupNormArgs& g, std::int64_t b, std::int64_t p0, std::int64_t p1,
                      double* sums) noexcept {
+  alignas(64) float channel_sums[kChannelBlock];
+  alignas(64) float channel_squares[kChannelBlock];
   const std::int64_t per_group = g.channels / g.groups;
-  ChannelSums s;
   for (std::int64_t c0 = 0; c0 < g.channels; c0 += kChannelBlock) {
     const std::int64_t n = g.channels - c0 < kChannelBlock ? g.channels - c0 : kChannelBlock;
     for (std::int64_t block = p0; block < p1; block += kPixelBlock) {
       const std::int64_t end = p1 - block < kPixelBlock ? p1 : block + kPixelBlock;
-      for (std::int64_t c = 0; c < n; ++c) s.sum[c] = s.square[c] = 0;
+      for (std::int64_t c = 0; c < n; ++c) channel_sums[c] = channel_squares[c] = 0;
       with_type(g.x.elem, [&]<class X>() {
         std::int64_t p = block;
         for (; p + 4 <= end; p += 4) {
           const std::int64_t ahead = p + 12 <= p1 ? 8 * g.x.stride : 0;
-          add_pixels<4>(row_of<X>(g.x, b * g.pixels + p) + c0, g.x.stride, n, ahead, &s);
+          add_pixels<4>(row_of<X>(g.x, b * g.pixels + p) + c0, g.x.stride, n, ahead, channel_sums,
+                        channel_squares);
         }
         for (; p < end; ++p) {
-          add_pixels<1>(row_of<X>(g.x, b * g.pixels + p) + c0, g.x.stride, n, 0, &s);
+          add_pixels<1>(row_of<X>(g.x, b * g.pixels + p) + c0, g.x.stride, n, 0, channel_sums,
+                        channel_squares);
         }
       });
       for (std::int64_t c = 0; c < n;) {
@@ -211,8 +211,8 @@ void group_norm_sums(const GroupNormArgs& g, std::int64_t b, std::int64_t p0, st
         double sum = 0;
         double square = 0;
         for (; c < n && c < group_end; ++c) {
-          sum += static_cast<double>(s.sum[c]);
-          square += static_cast<double>(s.square[c]);
+          sum += static_cast<double>(channel_sums[c]);
+          square += static_cast<double>(channel_squares[c]);
         }
         sums[2 * group] += sum;
         sums[2 * group + 1] += square;

@@ -174,11 +174,11 @@ void rms_norm(const NormArgs& a, std::int64_t r0, std::int64_t r1) noexcept {
 
 // One head: v = x * rstd * weight (rstd 1 and no weight: x), then each pair turned by its angle.
 struct Head {
-  std::int64_t width;
+  std::int64_t width = 0;
   Operand weight;
-  V rstd;
-  const float* cos;
-  const float* sin;
+  V rstd = splat(1.0F);
+  const float* cos = nullptr;
+  const float* sin = nullptr;
 
   template <class Access, class X>
   V normed(Access at, const X* x, std::int64_t i) const noexcept {
@@ -236,7 +236,7 @@ constexpr std::int64_t kLongestHead = 512;
 template <class X, class Y>
 void rope_rows(const RopeArgs& a, std::int64_t r0, std::int64_t r1) noexcept {
   alignas(64) float weight[kLongestHead];
-  Head h{a.width, operand_of(a.norm_weight, 0), splat(1.0F), nullptr, nullptr};
+  Head h{.width = a.width, .weight = operand_of(a.norm_weight, 0)};
   if (h.weight && a.width <= kLongestHead) {  // converted once for all heads
     each_vector(a.width,
                 [&](auto at, std::int64_t i) { at.store(weight + i, h.weight.load(at, i)); });

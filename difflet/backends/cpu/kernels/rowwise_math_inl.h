@@ -20,8 +20,8 @@ inline V polynomial(V x, float highest, C... lower) noexcept {
 // Below -105 the result is 0, above 89 infinity.
 inline V exp(V x) noexcept {
   x = min(splat(89.0F), max(splat(-105.0F), x));
-  const V n = round(x * splat(1.442695041F));
-  V r = fma(n, splat(-0.693359375F), x);
+  const V n = round(x * splat(1.442695041F));  // NOLINT(modernize-use-std-numbers): no std in units
+  V r = fma(n, splat(-0.693359375F), x);       // NOLINT(modernize-use-std-numbers): head of ln(2)
   r = fma(n, splat(2.12194440e-4F), r);
   const V p = polynomial(r, 1.989098088e-4F, 1.393364103e-3F, 8.333310934e-3F, 4.166646501e-2F,
                          1.666666668e-1F, 5.000000013e-1F);  // (e^r - 1 - r) / r^2

@@ -18,6 +18,7 @@ std::vector<double> normed_row(const Matrix& x, std::int64_t r, double eps, bool
   double variance = 0;
   for (std::int64_t i = 0; i < x.width(); ++i) variance += std::pow(x.at(r, i) - mean, 2) / n;
   std::vector<double> y;
+  y.reserve(static_cast<std::size_t>(x.width()));
   for (std::int64_t i = 0; i < x.width(); ++i) {
     y.push_back((x.at(r, i) - mean) / std::sqrt(variance + eps));
   }
@@ -42,6 +43,7 @@ TEST_P(RowwiseNorm, NormsWithAffineAndModulation) {
       if (affine) args.weight = w.one_row(), args.bias = b.one_row();
       if (modulated) args.scale = scale.input(), args.shift = shift.input();
       std::vector<std::vector<double>> rows;
+      rows.reserve(kRows);
       for (std::int64_t r = 0; r < kRows; ++r) rows.push_back(normed_row(x, r, 1e-6, layer));
       const auto want = [&](std::int64_t r, std::int64_t i) {
         double v = rows[static_cast<std::size_t>(r)][static_cast<std::size_t>(i)];
@@ -168,6 +170,7 @@ void check_rope(const RowwiseKernels& k, std::int64_t width, int types, const Ro
   std::vector<std::vector<double>> rows;
   for (std::int64_t r = 0; r < kRows; ++r) {
     std::vector<double> head;
+    head.reserve(static_cast<std::size_t>(width));
     for (std::int64_t i = 0; i < width; ++i) {
       head.push_back(x.at(r / kHeads, r % kHeads * width + i));
     }

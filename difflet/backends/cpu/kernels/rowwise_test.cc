@@ -42,7 +42,7 @@ TEST_P(Rowwise, CopyRoundsToNearestEven) {
   }
 }
 
-double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
+double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
 double gelu_tanh(double x) {
   const double u = std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x);
   return x / (1 + std::exp(-2 * u));
@@ -107,7 +107,7 @@ TEST_P(Rowwise, UnaryFunctionsHoldTheirErrorBoundOverAllMagnitudes) {
     double worst = 0;
     for (std::size_t i = 0; i < x.size(); ++i) {
       const auto v = static_cast<double>(x[i]);
-      if (!std::isnan(v) && !(v >= c.low && v <= c.high)) continue;
+      if (v < c.low || v > c.high) continue;
       const double want = c.want(v);
       expect_close(static_cast<double>(y[i]), want, Elem::F32, c.bound, std::to_string(x[i]));
       if (HasFatalFailure()) return;
@@ -119,8 +119,8 @@ TEST_P(Rowwise, UnaryFunctionsHoldTheirErrorBoundOverAllMagnitudes) {
 }
 
 TEST_P(Rowwise, UnaryLimitsMatchTorch) {
-  const float inf = static_cast<float>(kInf);
-  const float nan = static_cast<float>(kNan);
+  const auto inf = static_cast<float>(kInf);
+  const auto nan = static_cast<float>(kNan);
   const auto value = [&](UnaryFn fn, float x) {
     float y = 0;
     k_.unary(fn, &x, Elem::F32, &y, Elem::F32, 1);
@@ -199,7 +199,7 @@ TEST_P(Rowwise, BinaryBroadcastsEitherSide) {
           Matrix a = Matrix::random(kElems[types & 1], 1, n, 1, 3, 0.5);
           Matrix b = Matrix::random(kElems[types >> 1 & 1], 1, n, 2, 2, 0.5);
           Matrix y(kElems[types >> 2], 1, n);
-          k_.binary(fn, a.data(), a.elem(), steps & 1, b.data(), b.elem(), steps >> 1, y.data(),
+          k_.binary(fn, {a.data(), a.elem(), steps & 1}, {b.data(), b.elem(), steps >> 1}, y.data(),
                     y.elem(), n);
           expect_matrix(y, {1e-6, 1e-6}, [&](std::int64_t, std::int64_t i) {
             return binary_value(fn, a.at(0, (steps & 1) * i), b.at(0, (steps >> 1) * i));
@@ -218,7 +218,7 @@ TEST_P(Rowwise, BinaryWorksInPlaceAndKeepsNan) {
     a.set(0, 3, kNan);
     b.set(0, 40, kNan);
     const Matrix a0 = a;
-    k_.binary(fn, a.data(), a.elem(), 1, b.data(), b.elem(), 1, a.data(), a.elem(), 100);
+    k_.binary(fn, {a.data(), a.elem(), 1}, {b.data(), b.elem(), 1}, a.data(), a.elem(), 100);
     expect_matrix(a, {1e-6, 1e-6}, [&](std::int64_t, std::int64_t i) {
       return binary_value(fn, a0.at(0, i), b.at(0, i));
     });
@@ -226,7 +226,7 @@ TEST_P(Rowwise, BinaryWorksInPlaceAndKeepsNan) {
   float y = 0;
   const float base = -3.0F;
   const float two = 2.0F;
-  k_.binary(BinaryFn::Pow, &base, Elem::F32, 1, &two, Elem::F32, 0, &y, Elem::F32, 1);
+  k_.binary(BinaryFn::Pow, {&base, Elem::F32, 1}, {&two, Elem::F32, 0}, &y, Elem::F32, 1);
   EXPECT_EQ(y, 9.0F);
 }
 

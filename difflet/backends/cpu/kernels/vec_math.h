@@ -13,12 +13,13 @@ template <int kDegree>
 inline Vec::F exp2(Vec::F x) {
   static_assert(kDegree == 3 || kDegree == 5);
   constexpr bool kFloor = Vec::kFloorReduction;
-  typename Vec::Exp2State state;
+  typename Vec::Exp2State state{};
   const Vec::F f = Vec::exp2_fraction(x, &state);
   Vec::F p;
   if constexpr (kDegree == 3) {
     p = Vec::set1(kFloor ? 0.0780245227F : 0.0551716691F);
     p = Vec::fma(p, f, Vec::set1(kFloor ? 0.226067155F : 0.242611122F));
+    // NOLINTNEXTLINE(modernize-use-std-numbers): minimax coefficient, not ln(2)
     p = Vec::fma(p, f, Vec::set1(kFloor ? 0.69583354F : 0.693260985F));
     p = Vec::fma(p, f, Vec::set1(kFloor ? 0.999925219F : 0.999928074F));
   } else {
@@ -26,13 +27,14 @@ inline Vec::F exp2(Vec::F x) {
     p = Vec::fma(p, f, Vec::set1(kFloor ? 0.00898934002F : 0.00967554133F));
     p = Vec::fma(p, f, Vec::set1(kFloor ? 0.0558263181F : 0.0555071327F));
     p = Vec::fma(p, f, Vec::set1(kFloor ? 0.240153617F : 0.240221197F));
+    // NOLINTNEXTLINE(modernize-use-std-numbers): minimax coefficient, not ln(2)
     p = Vec::fma(p, f, Vec::set1(kFloor ? 0.693153073F : 0.693146967F));
     p = Vec::fma(p, f, Vec::set1(kFloor ? 0.999999925F : 1.00000007F));
   }
   return Vec::exp2_scale(p, state);
 }
 
-constexpr float kLog2E = 1.44269504F;
+constexpr float kLog2E = 1.44269504F;  // NOLINT(modernize-use-std-numbers): no std in kernel units
 
 // v / (1 + 2^e)
 inline Vec::F over_one_plus_exp2(Vec::F v, Vec::F e) {
