@@ -128,17 +128,17 @@ TEST(Text, RefusesWhatIsNotAGraph) {
   expect_refused("%0 = iota() {dtype=f33, shape=[2]} : f32[2]", "unknown dtype");
   expect_refused("%0 = iota() {shape=[2]} : f32[2] %0 = iota() {shape=[2]} : f32[2]",
                  "%0 is defined twice");
-  expect_refused("%0 = param \"w\" f32[2] : f32[2] %1 = param \"w\" f32[2] : f32[2]",
+  expect_refused(R"(%0 = param "w" f32[2] : f32[2] %1 = param "w" f32[2] : f32[2])",
                  "declared twice");
-  expect_refused("%0 = input() {name=\"x\"} : f32[] %1 = input() {name=\"x\"} : f32[]",
+  expect_refused(R"(%0 = input() {name="x"} : f32[] %1 = input() {name="x"} : f32[])",
                  "input 'x' is declared twice");
-  expect_refused("%0 = rank_index() : i32[] return \"y\"=%0, \"y\"=%0",
+  expect_refused(R"(%0 = rank_index() : i32[] return "y"=%0, "y"=%0)",
                  "output 'y' is declared twice");
   expect_refused("%0 = constant() {value=f32[3](1, 2)} : f32[3]", "expected ','");
   expect_refused("%0 = constant() {value=f32[3] hex(00)} : f32[3]", "does not fit the type");
   expect_refused("%0 = constant() {value=f32[1] hex(0000zz00)} : f32[1]", "hexadecimal digits");
   expect_refused("%0 = input() {name=\"x} : f32[]", "a string does not end");
-  expect_refused("%0 = input() {name=\"\\q\"} : f32[]", "unknown escape");
+  expect_refused(R"(%0 = input() {name="\q"} : f32[])", "unknown escape");
   EXPECT_ERROR(parse(wrap("") + "more"), ErrorCode::InvalidArgument, "text after the graph");
   EXPECT_ERROR(parse(""), ErrorCode::InvalidArgument, "expected 'graph'");
   EXPECT_ERROR(parse("graph \"t\" mesh(dp=0, cfg=1, cp=1, tp=1) {}"), ErrorCode::InvalidArgument,
