@@ -21,7 +21,7 @@ class Parser {
   void value(double& v) { v = cursor_.number<double>(); }
   void value(bool& v);
   void value(std::string& v) { v = cursor_.string(); }
-  void value(DType& v) { v = named(parse_dtype(cursor_.word()), "dtype"); }
+  void value(DType& v);
   void value(spmd::Axis& v) { v = named(spmd::parse_axis(cursor_.word()), "mesh axis"); }
   void value(Dims& v);
   void value(Shape& v);
@@ -72,6 +72,13 @@ void Parser::value(bool& v) {
     cursor_.refuse("expected true or false");
   }
   v = word == "true";
+}
+
+void Parser::value(DType& v) {
+  v = named(parse_dtype(cursor_.word()), "dtype");
+  if (v == DType::U8) {
+    cursor_.refuse("u8 is for files, not for graphs");
+  }
 }
 
 void Parser::value(Dims& v) {
@@ -145,6 +152,8 @@ void Parser::decimals(HostTensor& tensor) {
         break;
       case DType::Bool:
         put(i, static_cast<std::uint8_t>(cursor_.number<std::uint8_t>() != 0 ? 1 : 0));
+        break;
+      case DType::U8:  // value(DType&) refuses it
         break;
     }
   }

@@ -146,7 +146,7 @@ TEST(Safetensors, UnsupportedTensorsAreKeptOutUntilAskedFor) {
   EXPECT_EQ(file.unsupported().size(), 3U);
   EXPECT_EQ(file.tensor("a").shape(), Shape{1});
   EXPECT_ERROR(file.tensor("q"), ErrorCode::Unsupported,
-               "'q': dtype F8_E4M3 is not one of F32, F16, BF16, I32, I64, BOOL");
+               "'q': dtype F8_E4M3 is not one of F32, F16, BF16, I32, I64, BOOL, U8");
   EXPECT_ERROR(file.tensor("x"), ErrorCode::Unsupported, "'x': dtype 'NEW9'");
   EXPECT_ERROR(file.tensor("r"), ErrorCode::Unsupported, "rank 9");
   EXPECT_ERROR(file.tensor("none"), ErrorCode::NotFound, "no tensor 'none'");
@@ -162,6 +162,7 @@ TEST(Safetensors, WritesWhatItReads) {
   const TemporaryFolder folder;
   const std::array<float, 6> values = {0, 1, 2, 3, 4, -5.5F};
   const std::array<std::int32_t, 2> ints = {7, -8};
+  const std::array<std::int32_t, 2> bytes = {7, 255};
   const HostTensor floats = HostTensor::from({2, 3}, values);
   const std::map<std::string, HostTensor> tensors = {
       {"a.bool", HostTensor::from({2}, ints).to(DType::Bool)},
@@ -170,6 +171,7 @@ TEST(Safetensors, WritesWhatItReads) {
       {"d.f32", floats},
       {"e.i32", HostTensor::from({2}, ints)},
       {"f.i64", HostTensor::from({2}, ints).to(DType::I64)},
+      {"i.u8", HostTensor::from({2}, bytes).to(DType::U8)},
       {"g.empty", HostTensor(DType::F32, {0, 4})},
       {"h \"é\"", HostTensor(DType::Bool, Shape())},
   };

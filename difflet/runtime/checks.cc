@@ -49,6 +49,7 @@ void check_finite(std::string_view name, const HostTensor& tensor) {
     case DType::I32:
     case DType::I64:
     case DType::Bool:
+    case DType::U8:
       return;
   }
   check(at == size, ErrorCode::DataLoss, "tensor '{}' holds NaN or infinity at element {} of {}",

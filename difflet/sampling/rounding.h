@@ -18,6 +18,7 @@ inline float rounded(float value, DType dtype) noexcept {
     case DType::I32:
     case DType::I64:
     case DType::Bool:
+    case DType::U8:
       break;
   }
   return value;

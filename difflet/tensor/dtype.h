@@ -1,4 +1,4 @@
-// Element types and their conversion.
+// Element types and their conversion. U8 is for bytes in files: graphs have no such type.
 #pragma once
 
 #include <bit>
@@ -9,7 +9,7 @@
 
 namespace difflet {
 
-enum class DType : std::uint8_t { F32, F16, BF16, I32, I64, Bool };
+enum class DType : std::uint8_t { F32, F16, BF16, I32, I64, Bool, U8 };
 
 std::size_t dtype_bytes(DType t) noexcept;
 std::string_view dtype_name(DType t) noexcept;                     // "f32", "bf16", ...

@@ -22,7 +22,8 @@ double f16_value(std::uint16_t h) {
 }
 
 TEST(DType, NamesAndSizes) {
-  for (const DType t : {DType::F32, DType::F16, DType::BF16, DType::I32, DType::I64, DType::Bool}) {
+  for (const DType t :
+       {DType::F32, DType::F16, DType::BF16, DType::I32, DType::I64, DType::Bool, DType::U8}) {
     EXPECT_EQ(parse_dtype(dtype_name(t)), t);
   }
   EXPECT_EQ(dtype_name(DType::BF16), "bf16");
@@ -33,6 +34,8 @@ TEST(DType, NamesAndSizes) {
   EXPECT_EQ(dtype_bytes(DType::I32), 4U);
   EXPECT_EQ(dtype_bytes(DType::I64), 8U);
   EXPECT_EQ(dtype_bytes(DType::Bool), 1U);
+  EXPECT_EQ(dtype_bytes(DType::U8), 1U);
+  EXPECT_FALSE(is_float(DType::U8));
   EXPECT_TRUE(is_float(DType::BF16));
   EXPECT_FALSE(is_float(DType::I32));
 }

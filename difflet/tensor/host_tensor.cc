@@ -47,6 +47,8 @@ void for_each_value(const HostTensor& t, const Put& put) {
       return loop(t.as<std::int64_t>(), widen);
     case DType::Bool:
       return loop(t.as<std::uint8_t>(), [](std::uint8_t x) -> std::int64_t { return x != 0; });
+    case DType::U8:
+      return loop(t.as<std::uint8_t>(), widen);
   }
 }
 
@@ -61,6 +63,12 @@ std::int32_t checked_i32(std::int64_t x) {
             x <= std::numeric_limits<std::int32_t>::max(),
         ErrorCode::InvalidArgument, "{} does not fit i32", x);
   return static_cast<std::int32_t>(x);
+}
+
+std::uint8_t checked_u8(std::int64_t x) {
+  check(x >= 0 && x <= std::numeric_limits<std::uint8_t>::max(), ErrorCode::InvalidArgument,
+        "{} does not fit u8", x);
+  return static_cast<std::uint8_t>(x);
 }
 
 template <typename T>
@@ -139,6 +147,10 @@ HostTensor HostTensor::to(DType dtype) const {
       break;
     case DType::Bool:
       fill_from<std::uint8_t>(*this, out, [](auto x) -> std::uint8_t { return x != 0 ? 1 : 0; });
+      break;
+    case DType::U8:
+      fill_from<std::uint8_t>(*this, out,
+                              [](auto x) { return checked_u8(static_cast<std::int64_t>(x)); });
       break;
   }
   return out;

@@ -41,6 +41,8 @@ inline float load_float(const Run& run, const View& v, std::int64_t i) {
       return static_cast<float>(load_as<std::int64_t>(p));
     case DType::Bool:
       return load_as<std::uint8_t>(p) != 0 ? 1.0F : 0.0F;
+    case DType::U8:
+      return static_cast<float>(load_as<std::uint8_t>(p));
   }
   return 0;
 }
@@ -66,6 +68,9 @@ inline void store_float(const Run& run, const View& v, std::int64_t i, float val
     case DType::Bool:
       store_as(p, static_cast<std::uint8_t>(value != 0));
       return;
+    case DType::U8:
+      store_as(p, static_cast<std::uint8_t>(value));
+      return;
   }
 }
 
@@ -77,6 +82,7 @@ inline std::int64_t load_integer(const Run& run, const View& v, std::int64_t i) 
     case DType::I64:
       return load_as<std::int64_t>(p);
     case DType::Bool:
+    case DType::U8:
       return load_as<std::uint8_t>(p);
     default:
       return static_cast<std::int64_t>(load_float(run, v, i));
@@ -94,6 +100,9 @@ inline void store_integer(const Run& run, const View& v, std::int64_t i, std::in
       return;
     case DType::Bool:
       store_as(p, static_cast<std::uint8_t>(value != 0));
+      return;
+    case DType::U8:
+      store_as(p, static_cast<std::uint8_t>(value));
       return;
     default:
       store_float(run, v, i, static_cast<float>(value));

@@ -43,6 +43,11 @@ Value Value::rounded() && {
       std::ranges::transform(ints, ints.begin(),
                              [](std::int64_t i) -> std::int64_t { return i != 0 ? 1 : 0; });
       break;
+    case DType::U8:
+      std::ranges::transform(ints, ints.begin(), [](std::int64_t i) {
+        return static_cast<std::int64_t>(static_cast<std::uint8_t>(i));
+      });
+      break;
   }
   return std::move(*this);
 }
@@ -89,6 +94,7 @@ HostTensor to_host(const Value& value) {
       store<std::int64_t>(value.ints, out, [](std::int64_t i) { return i; });
       break;
     case DType::Bool:
+    case DType::U8:
       store<std::uint8_t>(value.ints, out,
                           [](std::int64_t i) { return static_cast<std::uint8_t>(i); });
       break;
