@@ -31,7 +31,7 @@ TEST(Json, RefusesWhatIsNotJson) {
   for (const char* text :
        {"",         " ",           "{",         "[1,]",    "{\"a\":}", "{\"a\" 1}",  "NaN",
         "[NaN]",    "[Infinity]",  "-Infinity", "1 2",     "// c\n1",  "'a'",        "\"\x01\"",
-        "\"\xff\"", "\"\\ud800\"", "01",        "[1e999]", "\"\\x\"",  "{\"a\":1}}", "nul"}) {
+        "\"\xff\"", R"("\ud800")", "01",        "[1e999]", R"("\x")",  "{\"a\":1}}", "nul"}) {
     EXPECT_ERROR(parse_json(text, "t"), ErrorCode::DataLoss, "t:1:");
   }
   EXPECT_ERROR(parse_json(std::string_view("1\0", 2), "t"), ErrorCode::DataLoss, "t:1:2");

@@ -19,7 +19,9 @@ template <typename Operands>
 Tensor add_checked(graph::Op op, const Operands& operands) {
   require(operands.size() > 0, "ops: an op over handles needs an operand");
   graph::Graph* graph = operands.begin()->graph;
-  require(graph != nullptr, "ops: an operand of no graph");
+  if (graph == nullptr) {
+    fail(ErrorCode::Internal, "internal error: ops: an operand of no graph");
+  }
   std::vector<graph::NodeId> ids;
   ids.reserve(operands.size());
   for (const Tensor t : operands) {
