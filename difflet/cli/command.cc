@@ -57,7 +57,7 @@ DType dtype_option(const OptionValues& options) {
   return *dtype;
 }
 
-runtime::LoadOptions load_options(const OptionValues& options) {
+runtime::BackendOptions load_options(const OptionValues& options) {
   return {.cpu_level = options.text("cpu-level"), .memory_limit = available_memory()};
 }
 

@@ -28,7 +28,7 @@ void reserve_standard_streams() noexcept;
 
 LogLevel log_level(const OptionValues& options);
 DType dtype_option(const OptionValues& options);
-runtime::LoadOptions load_options(const OptionValues& options);
+runtime::BackendOptions load_options(const OptionValues& options);
 
 // Bytes that this process may still take: what the machine has free, within its cgroup's limit.
 std::size_t available_memory();

@@ -113,7 +113,7 @@ class Inspector {
   const OptionValues& options_;
   Context& context_;
   const runtime::Backend& backend_;
-  runtime::LoadOptions load_;
+  runtime::BackendOptions load_;
 };
 
 pipelines::GenerateRequest read_size(const OptionValues& options) {

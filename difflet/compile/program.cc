@@ -33,7 +33,7 @@ std::vector<Port> input_ports(const graph::Graph& graph) {
 
 Program::Program(const graph::Graph& graph, const runtime::WeightSource& weights,
                  const runtime::Backend& backend, Context& context,
-                 const runtime::LoadOptions& options)
+                 const runtime::BackendOptions& options)
     : name_(graph.name()),
       inputs_(input_ports(graph)),
       executable_(backend.load(graph, weights, context, options)) {

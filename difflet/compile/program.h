@@ -26,7 +26,7 @@ std::vector<Port> input_ports(const graph::Graph& graph);
 class Program {
  public:
   Program(const graph::Graph& graph, const runtime::WeightSource& weights,
-          const runtime::Backend& backend, Context& context, const runtime::LoadOptions& options);
+          const runtime::Backend& backend, Context& context, const runtime::BackendOptions& options);
 
   // Floats are converted to the dtype of their input, integers likewise. Throws InvalidArgument for
   // a missing or unknown name, another kind of number or another shape, naming the input.

@@ -18,7 +18,7 @@ struct PipelineOptions {
   DType dtype = DType::BF16;
   std::string variant;                        // of the weight files
   const runtime::Backend* backend = nullptr;  // required
-  runtime::LoadOptions load;                  // memory_limit: of all components together
+  runtime::BackendOptions load;                  // memory_limit: of all components together
 };
 
 class Resident {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "difflet/base/error.h"
+#include "difflet/base/units.h"
 
 namespace difflet::runtime {
 namespace {
@@ -28,6 +29,45 @@ void check_inputs(const graph::Graph& graph, std::span<const HostTensor> inputs)
           "input '{}' of program '{}' must be {}, not {}", std::get<graph::Input>(node.op).name,
           graph.name(), node.type.str(), given.str());
   }
+}
+
+void check_program(const CompiledProgram& program, const graph::Graph& code) {
+  check(program.name == code.name() && program.mesh == code.mesh() &&
+            program.inputs == input_ports(code) && program.outputs == output_ports(code),
+        ErrorCode::DataLoss, "program '{}': its code is that of another program, '{}'",
+        program.name, code.name());
+}
+
+void check_pieces(const CompiledProgram& program, std::span<const WeightPiece> wanted) {
+  const std::size_t common = std::min(program.pieces.size(), wanted.size());
+  for (std::size_t i = 0; i < common; ++i) {
+    check(
+        program.pieces[i] == wanted[i], ErrorCode::DataLoss,
+        "program '{}' was compiled by another build or level: it reads '{}' of {} bytes where this "
+        "one reads '{}' of {}",
+        program.name, program.pieces[i].name, program.pieces[i].bytes, wanted[i].name,
+        wanted[i].bytes);
+  }
+  check(program.pieces.size() == wanted.size(), ErrorCode::DataLoss,
+        "program '{}' lists {} weight pieces, its code reads {}", program.name,
+        program.pieces.size(), wanted.size());
+}
+
+void check_weights(const CompiledProgram& program,
+                   std::span<const std::shared_ptr<const PackedWeights>> weights) {
+  const auto ranks = static_cast<std::size_t>(program.mesh.ranks());
+  check(weights.size() == ranks && std::ranges::find(weights, nullptr) == weights.end(),
+        ErrorCode::InvalidArgument, "program '{}' has {} ranks, but there are weights for {}",
+        program.name, ranks, weights.size());
+}
+
+void check_limit(const CompiledProgram& program, const MemoryReport& planned,
+                 const BackendOptions& options) {
+  check(
+      options.memory_limit == 0 || planned.total() <= options.memory_limit,
+      ErrorCode::ResourceExhausted,
+      "program '{}' needs {} (weights, activations and working memory), more than the limit of {}",
+      program.name, readable_bytes(planned.total()), readable_bytes(options.memory_limit));
 }
 
 void check_finite(std::string_view name, const HostTensor& tensor) {

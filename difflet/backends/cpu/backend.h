@@ -6,17 +6,30 @@
 
 namespace difflet::cpu {
 
+// The code of its programs is the prepared graph in text form, which is planned again when it is
+// loaded. Programs are of one rank.
 class CpuBackend : public runtime::Backend {
  public:
+  using runtime::Backend::explain;
+  using runtime::Backend::load;
+  using runtime::Backend::plan;
   std::string_view name() const noexcept override { return "cpu"; }
-  std::string describe(const runtime::LoadOptions& options) const override;
-  std::vector<std::string> explain(const graph::Graph& graph, Context& context,
-                                   const runtime::LoadOptions& options) const override;
-  runtime::MemoryReport plan(const graph::Graph& graph, Context& context,
-                             const runtime::LoadOptions& options) const override;
-  std::unique_ptr<runtime::Executable> load(const graph::Graph& graph,
-                                            const runtime::WeightSource& weights, Context& context,
-                                            const runtime::LoadOptions& options) const override;
+  std::string describe(const runtime::BackendOptions& options) const override;
+  std::map<std::string, std::string> toolchain(
+      const runtime::BackendOptions& options) const override;
+  runtime::CompiledProgram compile(const graph::Graph& graph, Context& context,
+                                   const runtime::BackendOptions& options) const override;
+  void pack(const runtime::CompiledProgram& program, std::int64_t rank,
+            const runtime::WeightSource& weights, runtime::PieceSink& sink, Context& context,
+            const runtime::BackendOptions& options) const override;
+  std::unique_ptr<runtime::Executable> load(
+      const runtime::CompiledProgram& program,
+      std::vector<std::shared_ptr<const runtime::PackedWeights>> weights, Context& context,
+      const runtime::BackendOptions& options) const override;
+  runtime::MemoryReport plan(const runtime::CompiledProgram& program, Context& context,
+                             const runtime::BackendOptions& options) const override;
+  std::vector<std::string> explain(const runtime::CompiledProgram& program, Context& context,
+                                   const runtime::BackendOptions& options) const override;
 };
 
 // The composites that run natively, by dtype.

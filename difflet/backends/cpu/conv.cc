@@ -5,8 +5,12 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <span>
+#include <string>
+#include <string_view>
 
 #include <dnnl.hpp>
+#include <fmt/ranges.h>
 
 #include "difflet/backends/cpu/kernels/rowwise.h"
 #include "difflet/base/error.h"
@@ -79,11 +83,60 @@ memory::dims weight_dims(const ConvDesc& d) {
   return {d.groups, d.out_channels / d.groups, d.in_channels / d.groups, d.kernel_h, d.kernel_w};
 }
 
+// All that decides where oneDNN puts the elements of a weight, as text.
+std::string describe(const memory::desc& weights, const ConvDesc& conv) {
+#if DNNL_VERSION_MAJOR >= 3
+  // A layout without strides is opaque: then the version and the convolution stand for it.
+  const bool opaque = weights.get_format_kind() != memory::format_kind::blocked;
+  const dnnl_version_t* v = dnnl_version();
+  return fmt::format("{} {} {} {} {} {} {} {}; {}", static_cast<int>(weights.get_data_type()),
+                     fmt::join(weights.get_dims(), ","), fmt::join(weights.get_padded_dims(), ","),
+                     fmt::join(opaque ? memory::dims{} : weights.get_strides(), ","),
+                     fmt::join(opaque ? memory::dims{} : weights.get_inner_blks(), ","),
+                     fmt::join(opaque ? memory::dims{} : weights.get_inner_idxs(), ","),
+                     weights.get_submemory_offset(), weights.get_size(),
+                     opaque ? fmt::format("{}.{}.{} {} {} {} {}", v->major, v->minor, v->patch,
+                                          conv.height, conv.width, conv.out_height, conv.out_width)
+                            : "");
+#else
+  (void)conv;
+  const dnnl_memory_desc_t& d = weights.data;
+  const auto rank = static_cast<std::size_t>(d.ndims);
+  std::string text = fmt::format(
+      "{} {} {} {} {} {}", static_cast<int>(d.data_type), fmt::join(std::span(d.dims, rank), ","),
+      fmt::join(std::span(d.padded_dims, rank), ","),
+      fmt::join(std::span(d.padded_offsets, rank), ","), d.offset0, weights.get_size());
+  if (d.format_kind == dnnl_format_kind_wino) {
+    const dnnl_wino_desc_t& w = d.format_desc.wino_desc;
+    text += fmt::format("; {} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(w.wino_format), w.r,
+                        w.alpha, w.ic, w.oc, w.ic_block, w.oc_block, w.ic2_block, w.oc2_block,
+                        w.adj_scale, w.size);
+  } else {
+    const dnnl_blocking_desc_t& b = d.format_desc.blocking;
+    const auto blocks = static_cast<std::size_t>(b.inner_nblks);
+    text += fmt::format("; {} {} {}", fmt::join(std::span(b.strides, rank), ","),
+                        fmt::join(std::span(b.inner_blks, blocks), ","),
+                        fmt::join(std::span(b.inner_idxs, blocks), ","));
+  }
+  return text;
+#endif
+}
+
+// FNV-1a.
+std::uint64_t digest(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const char c : text) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  }
+  return hash;
+}
+
 class DnnlConv final : public ConvKernel {
  public:
   DnnlConv(const ConvDesc& desc, Level level, ConvAlgorithm algorithm);
 
   std::string_view name() const noexcept override { return name_; }
+  std::string_view layout() const noexcept override { return layout_; }
   std::size_t packed_bytes() const noexcept override { return aligned(weights_.get_size()); }
   std::size_t scratch_bytes() const noexcept override { return scratch_; }
   bool pack(const HostTensor& weight, std::byte* packed) const override;
@@ -118,7 +171,7 @@ class DnnlConv final : public ConvKernel {
   memory::desc weights_;
   std::vector<float> zero_bias_;
   std::size_t scratch_ = 0;
-  std::string name_;
+  std::string name_, layout_;
 };
 
 DnnlConv::DnnlConv(const ConvDesc& desc, Level level, ConvAlgorithm algorithm)
@@ -187,8 +240,10 @@ void DnnlConv::add_kernel(const Band& band) {
                memory::desc(result_dims, type, Tag::nhwc));
   if (kernels_.empty()) {
     weights_ = k.weights;
-    name_ = fmt::format("conv.{}.{} ({})", winograd_ ? "winograd" : "direct",
-                        native_bf16_ ? "bf16" : "f32", pd.impl_info_str());
+    const std::string kind =
+        fmt::format("conv.{}.{}", winograd_ ? "winograd" : "direct", native_bf16_ ? "bf16" : "f32");
+    name_ = fmt::format("{} ({})", kind, pd.impl_info_str());
+    layout_ = fmt::format("{}.{:016x}", kind, digest(describe(weights_, desc_)));
   }
   kernels_.emplace(band.shape(), std::move(k));
 }
@@ -226,6 +281,7 @@ bool DnnlConv::pack(const HostTensor& weight, std::byte* packed) const {
   const memory::desc plain(weight_dims(desc_), memory::data_type::f32,
                            desc_.groups == 1 ? Tag::oihw : Tag::goihw);
   // oneDNN takes mutable handles; the source is only read.
+  std::memset(packed, 0, packed_bytes());  // what the layout leaves out
   memory from(plain, engine_, const_cast<std::byte*>(wide.bytes().data()));
   memory to(weights_, engine_, packed);
   dnnl::stream stream(engine_);

@@ -35,9 +35,12 @@ class ConvKernel {
   virtual ~ConvKernel() = default;
 
   virtual std::string_view name() const noexcept = 0;  // "conv.winograd.f32"
+  // Names what pack() makes of a weight, for every picture size: "conv.winograd.f32.<digest>".
+  virtual std::string_view layout() const noexcept = 0;
   virtual std::size_t packed_bytes() const noexcept = 0;
   virtual std::size_t scratch_bytes() const noexcept = 0;  // a thread
-  // weight [O, C/groups, kh, kw], any float dtype. Returns false when a value is NaN or Inf.
+  // weight [O, C/groups, kh, kw], any float dtype; fills packed_bytes(). Returns false when a value is
+  // NaN or Inf.
   virtual bool pack(const HostTensor& weight, std::byte* packed) const = 0;
   virtual std::int64_t tasks() const noexcept = 0;
   // x and y contiguous; bias f32 [O] or null. May be called by several threads, each with its own

@@ -1,68 +1,52 @@
-// Loading (planning, packing weights) and running.
+#include "difflet/backends/cpu/executable.h"
+
 #include <algorithm>
 #include <chrono>
 #include <map>
 
-#include "difflet/backends/cpu/backend.h"
-#include "difflet/backends/cpu/conv.h"
-#include "difflet/backends/cpu/huge_buffer.h"
-#include "difflet/backends/cpu/planner.h"
-#include "difflet/backends/cpu/weights.h"
-#include "difflet/base/error.h"
 #include "difflet/runtime/checks.h"
 
 namespace difflet::cpu {
-namespace {
 
-class CpuExecutable : public runtime::Executable {
- public:
-  CpuExecutable(graph::Graph graph, Level level, ThreadPool& threads)
-      : graph_(std::move(graph)), threads_(&threads) {
-    plan_ = Planner(graph_, {.level = level, .threads = threads.size()}).build();
+runtime::MemoryReport memory_of(const Plan& plan, int threads) {
+  runtime::MemoryReport report{
+      .weight_bytes = 0,
+      .arena_bytes = plan.arena_bytes,
+      .scratch_bytes = plan.scratch_bytes * static_cast<std::size_t>(threads)};
+  for (const WeightJob& job : plan.weights) {
+    report.weight_bytes += job.piece.bytes;
   }
+  return report;
+}
 
-  void load(const runtime::WeightSource& source) {
-    weights_ = HugeBuffer(plan_.weight_bytes);
-    load_weights(plan_, graph_, source, weights_.data(), *threads_);
-    arena_ = HugeBuffer(plan_.arena_bytes);
-    scratch_ = HugeBuffer(total_scratch());
-    bind();
+std::vector<std::string> lines_of(const Plan& plan) {
+  std::vector<std::string> lines;
+  lines.reserve(plan.steps.size());
+  for (const Step& s : plan.steps) {
+    lines.push_back(s.what);
   }
+  std::vector<std::string> notes = plan.notes;
+  std::sort(notes.begin(), notes.end());
+  notes.erase(std::unique(notes.begin(), notes.end()), notes.end());
+  lines.insert(lines.end(), notes.begin(), notes.end());
+  return lines;
+}
 
-  std::vector<HostTensor> run(const std::vector<HostTensor>& inputs) override;
-  runtime::MemoryReport memory() const override {
-    return {.weight_bytes = plan_.weight_bytes,
-            .arena_bytes = plan_.arena_bytes,
-            .scratch_bytes = total_scratch()};
-  }
-  std::vector<std::string> profile() const override;
-  std::vector<std::string> explain() const override {
-    std::vector<std::string> lines;
-    lines.reserve(plan_.steps.size());
-    for (const Step& s : plan_.steps) {
-      lines.push_back(s.what);
-    }
-    std::vector<std::string> notes = plan_.notes;
-    std::sort(notes.begin(), notes.end());
-    notes.erase(std::unique(notes.begin(), notes.end()), notes.end());
-    lines.insert(lines.end(), notes.begin(), notes.end());
-    return lines;
-  }
+CpuExecutable::CpuExecutable(graph::Graph graph, Plan plan,
+                             std::shared_ptr<const runtime::PackedWeights> weights,
+                             ThreadPool& threads)
+    : graph_(std::move(graph)),
+      plan_(std::move(plan)),
+      weights_(std::move(weights)),
+      threads_(&threads),
+      arena_(plan_.arena_bytes),
+      scratch_(memory_of(plan_, threads.size()).scratch_bytes) {
+  bind();
+}
 
- private:
-  std::size_t total_scratch() const {
-    return plan_.scratch_bytes * static_cast<std::size_t>(threads_->size());
-  }
-  void bind();
+runtime::MemoryReport CpuExecutable::memory() const { return memory_of(plan_, threads_->size()); }
 
-  graph::Graph graph_;
-  ThreadPool* threads_;
-  Plan plan_;
-  HugeBuffer weights_, arena_, scratch_;
-  std::vector<std::byte*> base_;  // [buffer]
-  std::vector<std::byte*> thread_scratch_;
-  std::vector<double> step_seconds_;  // of the last run
-};
+std::vector<std::string> CpuExecutable::explain() const { return lines_of(plan_); }
 
 std::vector<std::string> CpuExecutable::profile() const {
   struct Total {
@@ -99,12 +83,14 @@ void CpuExecutable::bind() {
     const Buffer& b = plan_.buffers[i];
     if (b.kind == BufferKind::Arena) {
       base_[i] = arena_.data() + plan_.arena_offset[i];
-    } else if (b.kind == BufferKind::Weight) {
-      base_[i] = weights_.data() + b.index;
     } else if (b.kind == BufferKind::Constant) {
       // Steps only read constants.
       base_[i] = const_cast<std::byte*>(plan_.constants[b.index].bytes().data());
     }
+  }
+  for (const WeightJob& job : plan_.weights) {
+    // Steps only read weights.
+    base_[job.buffer] = const_cast<std::byte*>(weights_->piece(job.piece).data());
   }
   thread_scratch_.clear();
   for (int t = 0; t < threads_->size(); ++t) {
@@ -136,51 +122,6 @@ std::vector<HostTensor> CpuExecutable::run(const std::vector<HostTensor>& inputs
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
   return outputs;
-}
-
-Level choose_level(const std::string& name) {
-  const Level best = detect_level();
-  if (name.empty()) {
-    return best;
-  }
-  const auto level = parse_level(name);
-  check(level.has_value(), ErrorCode::InvalidArgument,
-        "unknown cpu level '{}': scalar, avx2, avx512 or avx512bf16", name);
-  check(*level <= best, ErrorCode::Unsupported, "cpu level {} is not available: this chip has {}",
-        name, level_name(best));
-  return *level;
-}
-
-}  // namespace
-
-std::string CpuBackend::describe(const runtime::LoadOptions& options) const {
-  return fmt::format("{}: {}", name(), level_name(choose_level(options.cpu_level)));
-}
-
-std::vector<std::string> CpuBackend::explain(const graph::Graph& graph, Context& context,
-                                             const runtime::LoadOptions& options) const {
-  return CpuExecutable(prepare(graph), choose_level(options.cpu_level), context.threads).explain();
-}
-
-runtime::MemoryReport CpuBackend::plan(const graph::Graph& graph, Context& context,
-                                       const runtime::LoadOptions& options) const {
-  return CpuExecutable(prepare(graph), choose_level(options.cpu_level), context.threads).memory();
-}
-
-std::unique_ptr<runtime::Executable> CpuBackend::load(const graph::Graph& graph,
-                                                      const runtime::WeightSource& weights,
-                                                      Context& context,
-                                                      const runtime::LoadOptions& options) const {
-  check(graph.mesh().ranks() == 1, ErrorCode::Unsupported,
-        "the cpu backend runs one rank, the program was traced for {}", graph.mesh().ranks());
-  auto executable = std::make_unique<CpuExecutable>(prepare(graph), choose_level(options.cpu_level),
-                                                    context.threads);
-  const std::size_t need = executable->memory().total();
-  check(options.memory_limit == 0 || need <= options.memory_limit, ErrorCode::ResourceExhausted,
-        "{} needs {} MB (weights, activations and working memory), the limit is {} MB",
-        graph.name(), need >> 20U, options.memory_limit >> 20U);
-  executable->load(weights);
-  return executable;
 }
 
 }  // namespace difflet::cpu

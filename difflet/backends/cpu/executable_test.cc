@@ -96,7 +96,7 @@ TEST(Load, RefusesMoreMemoryThanTheLimit) {
   Program p;
   p.output(p.linear("w", p.input("x", {4, 1024}), 4096));  // 16 MB of weights
   EXPECT_ERROR(Loaded(p.graph(), {}, 1, {.cpu_level = "", .memory_limit = 8 << 20}),
-               ErrorCode::ResourceExhausted, "the limit is 8 MB");
+               ErrorCode::ResourceExhausted, "more than the limit of 8.4 MB");
   EXPECT_NO_THROW(Loaded(p.graph(), {}, 1, {.cpu_level = "", .memory_limit = 64 << 20}));
 }
 

@@ -13,6 +13,7 @@
 #include "difflet/backends/cpu/strided.h"
 #include "difflet/base/thread_pool.h"
 #include "difflet/graph/graph.h"
+#include "difflet/runtime/program.h"
 
 namespace difflet::cpu {
 
@@ -44,13 +45,14 @@ enum class BufferKind : std::uint8_t { Arena, Weight, Constant, Input, Output };
 struct Buffer {
   BufferKind kind = BufferKind::Arena;
   Lifetime life;          // bytes; steps for Arena
-  std::size_t index = 0;  // of the input or output; byte offset in the weight region
+  std::size_t index = 0;  // of the input, output or constant
 };
 
-// Fills bytes [offset, offset + bytes) of the weight region from parameter `param`.
+// Makes one weight piece, which is a buffer of the plan, from parameter `param`.
 struct WeightJob {
   enum class Kind : std::uint8_t { Plain, Linear, Conv };
   Kind kind = Kind::Plain;
+  runtime::WeightPiece piece;
   std::int64_t param = 0;
   std::uint32_t buffer = 0;
   DType dtype = DType::F32;              // Plain: as stored
@@ -62,12 +64,14 @@ struct WeightJob {
 struct Plan {
   std::vector<Buffer> buffers;
   std::vector<Step> steps;
-  std::vector<WeightJob> weights;
-  std::vector<HostTensor> constants;      // bytes of Constant buffers, by Buffer::index
-  std::vector<View> outputs;              // views of Output buffers, contiguous
-  std::vector<std::size_t> arena_offset;  // [buffer]
-  std::size_t arena_bytes = 0, weight_bytes = 0, scratch_bytes = 0;  // scratch a thread
-  std::vector<std::string> notes;                                    // refusals, for explain()
+  std::vector<WeightJob> weights;                  // by parameter, no piece twice
+  std::vector<HostTensor> constants;               // bytes of Constant buffers, by Buffer::index
+  std::vector<View> outputs;                       // views of Output buffers, contiguous
+  std::vector<std::size_t> arena_offset;           // [buffer]
+  std::size_t arena_bytes = 0, scratch_bytes = 0;  // scratch a thread
+  std::vector<std::string> notes;                  // refusals, for explain()
+
+  std::vector<runtime::WeightPiece> pieces() const;  // of `weights`
 };
 
 }  // namespace difflet::cpu

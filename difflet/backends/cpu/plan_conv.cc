@@ -41,7 +41,7 @@ void plan_conv(Planner& p, NodeId id, const graph::Conv2d& op) {
   job.kind = WeightJob::Kind::Conv;
   job.conv = kernel;
   View packed;
-  packed.buffer = p.packed_param(in[1], job, kernel->packed_bytes());
+  packed.buffer = p.packed_param(in[1], std::move(job), kernel->layout(), kernel->packed_bytes());
   p.use_scratch(kernel->scratch_bytes());
   const double flops = 2.0 * static_cast<double>(y.shape.elements()) *
                        static_cast<double>(weight[1] * weight[2] * weight[3]);

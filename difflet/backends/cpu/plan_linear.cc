@@ -115,7 +115,7 @@ void place_weight(Planner& p, NodeId weight, const LinearKernel& kernel, const L
     job.kind = WeightJob::Kind::Linear;
     job.kernel = &kernel;
     job.desc = desc;
-    o.packed.buffer = p.packed_param(weight, job, bytes);
+    o.packed.buffer = p.packed_param(weight, std::move(job), kernel.name, bytes);
     o.weight = o.rows[kY];
   } else {
     o.weight = p.dense(weight);

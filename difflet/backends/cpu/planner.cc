@@ -58,7 +58,18 @@ Plan Planner::build() {
     }
   }
   finish_memory();
+  std::stable_sort(plan_.weights.begin(), plan_.weights.end(),
+                   [](const WeightJob& a, const WeightJob& b) { return a.param < b.param; });
   return std::move(plan_);
+}
+
+std::vector<runtime::WeightPiece> Plan::pieces() const {
+  std::vector<runtime::WeightPiece> all;
+  all.reserve(weights.size());
+  for (const WeightJob& job : weights) {
+    all.push_back(job.piece);
+  }
+  return all;
 }
 
 // Every output gets a buffer that the caller provides; its node writes there when it can.
@@ -225,41 +236,34 @@ bool Planner::is_param(NodeId id) const {
 
 View Planner::plain_param(NodeId id, DType dtype) {
   const graph::Node& node = graph_.node(id);
-  const std::int64_t param = std::get<graph::Param>(node.op).index;
-  View v{.buffer = 0,
-         .offset = 0,
-         .dtype = dtype,
-         .shape = node.type.shape,
-         .strides = contiguous_strides(node.type.shape)};
-  const auto found = plain_.find({param, dtype});
-  if (found != plain_.end()) {
-    v.buffer = found->second;
-    return v;
-  }
-  const std::size_t bytes = static_cast<std::size_t>(v.shape.elements()) * dtype_bytes(dtype);
-  v.buffer = new_buffer(BufferKind::Weight, bytes);
-  plain_[{param, dtype}] = v.buffer;
   WeightJob job;
-  job.param = param;
-  job.buffer = v.buffer;
   job.dtype = dtype;
-  plan_.weights.push_back(std::move(job));
-  return v;
+  // Values are rounded to the declared dtype before they are widened.
+  const DType declared = node.type.dtype;
+  const std::string layout =
+      declared == dtype ? fmt::format("plain.{}", dtype_name(dtype))
+                        : fmt::format("plain.{}.{}", dtype_name(declared), dtype_name(dtype));
+  const std::size_t bytes =
+      static_cast<std::size_t>(node.type.shape.elements()) * dtype_bytes(dtype);
+  return {.buffer = packed_param(id, std::move(job), layout, bytes),
+          .offset = 0,
+          .dtype = dtype,
+          .shape = node.type.shape,
+          .strides = contiguous_strides(node.type.shape)};
 }
 
-std::uint32_t Planner::packed_param(NodeId id, WeightJob job, std::size_t bytes) {
+std::uint32_t Planner::packed_param(NodeId id, WeightJob job, std::string_view layout,
+                                    std::size_t bytes) {
   const std::int64_t param = std::get<graph::Param>(graph_.node(id).op).index;
-  const void* key = job.conv != nullptr ? static_cast<const void*>(job.conv.get())
-                                        : static_cast<const void*>(job.kernel);
-  const auto found = packed_.find({param, key});
-  if (found != packed_.end()) {
-    return found->second;
+  const std::string& name = graph_.params()[static_cast<std::size_t>(param)].name;
+  job.piece = {fmt::format("{}|{}", name, layout), runtime::piece_bytes(bytes)};
+  const auto [found, fresh] = packed_.try_emplace(job.piece.name, 0);
+  if (fresh) {
+    job.param = param;
+    job.buffer = found->second = new_buffer(BufferKind::Weight, job.piece.bytes);
+    plan_.weights.push_back(std::move(job));
   }
-  job.param = param;
-  job.buffer = new_buffer(BufferKind::Weight, bytes);
-  packed_[{param, key}] = job.buffer;
-  plan_.weights.push_back(job);
-  return job.buffer;
+  return found->second;
 }
 
 View Planner::f32_vector(NodeId id) {
@@ -404,15 +408,11 @@ void Planner::plan_node(NodeId id) {
 void Planner::finish_memory() {
   std::vector<Lifetime> lives;
   std::vector<std::size_t> owner;
-  std::size_t weights = 0;
   for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
-    Buffer& b = plan_.buffers[i];
+    const Buffer& b = plan_.buffers[i];
     if (b.kind == BufferKind::Arena && b.life.first >= 0) {
       lives.push_back(b.life);
       owner.push_back(i);
-    } else if (b.kind == BufferKind::Weight) {
-      b.index = weights;
-      weights += (b.life.bytes + 63) / 64 * 64;
     }
   }
   const MemoryPlan memory = plan_memory(lives);
@@ -421,7 +421,6 @@ void Planner::finish_memory() {
     plan_.arena_offset[owner[i]] = memory.offset[i];
   }
   plan_.arena_bytes = memory.bytes;
-  plan_.weight_bytes = weights;
 }
 
 }  // namespace difflet::cpu

@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -42,10 +43,12 @@ class Planner {
                 std::initializer_list<const View*> uses, double flops = 0);
   void use_scratch(std::size_t bytes);  // a thread
   void copy(graph::NodeId id, const View& from, const View& to);
-  // The parameter as a plain tensor of `dtype` in the weight region.
+  // The parameter as a plain tensor of `dtype`.
   View plain_param(graph::NodeId id, DType dtype);
-  // Buffer that holds the parameter packed by `job` (its param and buffer are filled in).
-  std::uint32_t packed_param(graph::NodeId id, WeightJob job, std::size_t bytes);
+  // Buffer that holds `bytes` of the parameter packed by `job`, whose other fields are filled in.
+  // `layout` names everything that shapes these bytes.
+  std::uint32_t packed_param(graph::NodeId id, WeightJob job, std::string_view layout,
+                             std::size_t bytes);
   bool is_param(graph::NodeId id) const;
   // A vector operand (bias) as dense f32.
   View f32_vector(graph::NodeId id);
@@ -66,8 +69,7 @@ class Planner {
   Plan plan_;
   std::vector<View> views_;                  // [node], valid once planned
   std::map<graph::NodeId, View> placement_;  // results that go into somebody else's buffer
-  std::map<std::pair<std::int64_t, DType>, std::uint32_t> plain_;
-  std::map<std::pair<std::int64_t, const void*>, std::uint32_t> packed_;
+  std::map<std::string, std::uint32_t, std::less<>> packed_;  // buffers by name of the piece
   std::map<graph::NodeId, View> dense_copies_, row_copies_, f32_copies_;
 };
 

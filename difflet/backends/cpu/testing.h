@@ -93,7 +93,7 @@ inline std::vector<HostTensor> inputs_of(const graph::Graph& g) {
 class Loaded {
  public:
   explicit Loaded(const graph::Graph& g, const Weights& weights = {}, int threads = 2,
-                  const runtime::LoadOptions& options = {})
+                  const runtime::BackendOptions& options = {})
       : threads_(threads), executable_(CpuBackend().load(g, weights, context_, options)) {}
   runtime::Executable& operator*() { return *executable_; }
   runtime::Executable* operator->() { return executable_.get(); }

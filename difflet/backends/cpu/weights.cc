@@ -4,7 +4,8 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
-#include <map>
+#include <optional>
+#include <span>
 
 #include "difflet/backends/cpu/conv.h"
 #include "difflet/backends/cpu/planner.h"
@@ -35,15 +36,21 @@ bool store_range(std::span<const T> from, const ToFloat& to_float, DType declare
   return good;
 }
 
+// Zeros from byte `used` on: what the alignment of pieces adds.
+void clear_rest(std::span<std::byte> out, std::size_t used) {
+  std::ranges::fill(out.subspan(used), std::byte{0});
+}
+
 // Copies `whole` as `stored`. False when a value is not finite.
-bool store_plain(const HostTensor& whole, DType declared, DType stored, std::byte* out,
+bool store_plain(const HostTensor& whole, DType declared, DType stored, std::span<std::byte> out,
                  ThreadPool& threads) {
+  const std::int64_t n = whole.shape().elements();
+  clear_rest(out, static_cast<std::size_t>(n) * dtype_bytes(stored));
   if (!is_float(whole.dtype())) {
     const HostTensor t = whole.to(stored);
-    std::memcpy(out, t.bytes().data(), t.bytes().size());
+    std::ranges::copy(t.bytes(), out.begin());
     return true;
   }
-  const std::int64_t n = whole.shape().elements();
   std::atomic<bool> good{true};
   threads.run((n + kChunk - 1) / kChunk, [&](std::int64_t task, int) {
     const std::int64_t first = task * kChunk;
@@ -51,10 +58,10 @@ bool store_plain(const HostTensor& whole, DType declared, DType stored, std::byt
     bool ok = true;
     if (whole.dtype() == DType::F32) {
       const auto same = [](float v) { return v; };
-      ok = store_range(whole.as<float>(), same, declared, stored, first, last, out);
+      ok = store_range(whole.as<float>(), same, declared, stored, first, last, out.data());
     } else {
       const auto widen = whole.dtype() == DType::BF16 ? bf16_to_f32 : f16_to_f32;
-      ok = store_range(whole.as<std::uint16_t>(), widen, declared, stored, first, last, out);
+      ok = store_range(whole.as<std::uint16_t>(), widen, declared, stored, first, last, out.data());
     }
     if (!ok) {
       good = false;
@@ -64,8 +71,9 @@ bool store_plain(const HostTensor& whole, DType declared, DType stored, std::byt
 }
 
 // Pack tasks are ranges of output rows; f16 is widened first.
-bool store_linear(const WeightJob& job, const HostTensor& whole, std::byte* out,
+bool store_linear(const WeightJob& job, const HostTensor& whole, std::span<std::byte> out,
                   ThreadPool& threads) {
+  clear_rest(out, job.kernel->packed_bytes(job.desc));
   const HostTensor w = whole.dtype() == DType::F16 ? whole.to(DType::F32) : whole;
   const Elem elem = elem_of(w.dtype());
   const std::int64_t step = std::max<std::int64_t>(
@@ -75,43 +83,74 @@ bool store_linear(const WeightJob& job, const HostTensor& whole, std::byte* out,
   threads.run((job.desc.n + step - 1) / step, [&](std::int64_t task, int) {
     const std::int64_t n0 = task * step;
     if (!job.kernel->pack(job.desc, w.bytes().data(), elem, n0, std::min(job.desc.n, n0 + step),
-                          out)) {
+                          out.data())) {
       good = false;
     }
   });
   return good;
 }
 
+bool store_conv(const WeightJob& job, const HostTensor& whole, std::span<std::byte> out) {
+  clear_rest(out, job.conv->packed_bytes());
+  return job.conv->pack(whole, out.data());
+}
+
+// Fills the piece of `job` from the whole parameter. False when a value is not finite.
+bool store(const WeightJob& job, const graph::ParamDecl& decl, const HostTensor& whole,
+           std::span<std::byte> out, ThreadPool& threads) {
+  switch (job.kind) {
+    case WeightJob::Kind::Plain:
+      return store_plain(whole, decl.dtype, job.dtype, out, threads);
+    case WeightJob::Kind::Linear:
+      return store_linear(job, whole, out, threads);
+    case WeightJob::Kind::Conv:
+      return store_conv(job, whole, out);
+  }
+  return false;
+}
+
+// The jobs of one parameter, which is read only when the sink wants a piece of it.
+void pack_parameter(const graph::ParamDecl& decl, std::span<const WeightJob> jobs,
+                    const runtime::WeightSource& source, runtime::PieceSink& sink,
+                    ThreadPool& threads) {
+  std::optional<HostTensor> whole;
+  for (const WeightJob& job : jobs) {
+    const std::span<std::byte> out = sink.begin(job.piece);
+    if (out.empty()) {
+      continue;
+    }
+    require(out.size() == job.piece.bytes, "a sink with memory of another size");
+    if (!whole) {
+      whole = source.whole(decl);
+      check(whole->shape() == decl.shape, ErrorCode::InvalidArgument,
+            "tensor '{}' must be {}, not {}", decl.name, decl.shape.str(), whole->shape().str());
+      check(is_float(whole->dtype()) == is_float(decl.dtype), ErrorCode::InvalidArgument,
+            "tensor '{}' is of {}, which does not convert to {}", decl.name,
+            dtype_name(whole->dtype()), dtype_name(decl.dtype));
+    }
+    check(store(job, decl, *whole, out, threads), ErrorCode::DataLoss,
+          "tensor '{}' holds NaN or Inf", decl.name);
+    sink.end(job.piece);
+  }
+  if (whole) {
+    whole.reset();
+    source.done(decl);
+  }
+}
+
 }  // namespace
 
-void load_weights(const Plan& plan, const graph::Graph& graph, const runtime::WeightSource& source,
-                  std::byte* region, ThreadPool& threads) {
-  std::map<std::int64_t, std::vector<const WeightJob*>> by_param;
-  for (const WeightJob& job : plan.weights) {
-    by_param[job.param].push_back(&job);
-  }
-  for (const auto& [index, jobs] : by_param) {
-    const graph::ParamDecl& decl = graph.params()[static_cast<std::size_t>(index)];
-    const HostTensor whole = source.whole(decl);
-    check(whole.shape() == decl.shape, ErrorCode::InvalidArgument, "tensor '{}' must be {}, not {}",
-          decl.name, decl.shape.str(), whole.shape().str());
-    for (const WeightJob* job : jobs) {
-      std::byte* out = region + plan.buffers[job->buffer].index;
-      bool good = true;
-      switch (job->kind) {
-        case WeightJob::Kind::Plain:
-          good = store_plain(whole, decl.dtype, job->dtype, out, threads);
-          break;
-        case WeightJob::Kind::Linear:
-          good = store_linear(*job, whole, out, threads);
-          break;
-        case WeightJob::Kind::Conv:
-          good = job->conv->pack(whole, out);
-          break;
-      }
-      check(good, ErrorCode::DataLoss, "tensor '{}' holds NaN or Inf", decl.name);
+void pack_weights(const Plan& plan, const graph::Graph& graph, const runtime::WeightSource& source,
+                  runtime::PieceSink& sink, ThreadPool& threads) {
+  const std::span<const WeightJob> all = plan.weights;
+  for (std::size_t i = 0; i < all.size();) {
+    std::size_t end = i;
+    while (end < all.size() && all[end].param == all[i].param) {
+      ++end;
     }
-    source.done(decl);
+    pack_parameter(graph.params()[static_cast<std::size_t>(all[i].param)], all.subspan(i, end - i),
+                   source, sink, threads);
+    i = end;
   }
 }
 

@@ -136,6 +136,17 @@ std::shared_ptr<const g::Graph> prepare(const g::Graph& graph) {
   return std::make_shared<const g::Graph>(g::passes::expand_composites(graph, PrimitivesOnly{}));
 }
 
+std::vector<runtime::WeightPiece> pieces_of(const g::Graph& graph) {
+  std::vector<runtime::WeightPiece> pieces;
+  pieces.reserve(graph.params().size());
+  for (const g::ParamDecl& decl : graph.params()) {
+    const auto elements = static_cast<std::size_t>(g::local_shape(decl, graph.mesh()).elements());
+    pieces.push_back({fmt::format("{}|plain.{}", decl.name, dtype_name(decl.dtype)),
+                      runtime::piece_bytes(elements * dtype_bytes(decl.dtype))});
+  }
+  return pieces;
+}
+
 runtime::MemoryReport planned_memory(const g::Graph& graph) {
   const auto nodes = graph.nodes();
   const auto bytes = [&](std::size_t i) {
@@ -144,17 +155,16 @@ runtime::MemoryReport planned_memory(const g::Graph& graph) {
            (is_float(type.dtype) ? sizeof(float) : sizeof(std::int64_t));
   };
   runtime::MemoryReport report;
+  for (const runtime::WeightPiece& piece : pieces_of(graph)) {
+    report.weight_bytes += piece.bytes;
+  }
   std::vector<std::uint32_t> uses = g::use_counts(graph);
   std::size_t live = 0;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (std::holds_alternative<g::Param>(nodes[i].op)) {
-      report.weight_bytes += bytes(i);
-      continue;
-    }
     live += bytes(i);
     report.arena_bytes = std::max(report.arena_bytes, live);
     for (const g::NodeId input : nodes[i].inputs) {
-      if (--uses[input] == 0 && !std::holds_alternative<g::Param>(nodes[input].op)) {
+      if (--uses[input] == 0) {
         live -= bytes(input);
       }
     }
@@ -162,11 +172,19 @@ runtime::MemoryReport planned_memory(const g::Graph& graph) {
   return report;
 }
 
-RankProgram load_rank(std::shared_ptr<const g::Graph> graph, const runtime::WeightSource& weights,
+RankProgram load_rank(std::shared_ptr<const g::Graph> graph,
+                      const std::shared_ptr<const runtime::PackedWeights>& weights,
                       std::int64_t rank) {
-  RankProgram program{std::move(graph), rank, {}, {}};
+  RankProgram program{std::move(graph), rank, {}, {}, {}};
+  const std::vector<runtime::WeightPiece> pieces = pieces_of(*program.graph);
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const g::ParamDecl& decl = program.graph->params()[i];
+    const Shape shape = g::local_shape(decl, program.graph->mesh());
+    const auto used = static_cast<std::size_t>(shape.elements()) * dtype_bytes(decl.dtype);
+    program.params.emplace_back(decl.dtype, shape, weights->piece(pieces[i]).first(used), weights);
+  }
   const auto nodes = program.graph->nodes();
-  program.fixed.resize(nodes.size());
+  program.constants.resize(nodes.size());
   program.last_use.resize(nodes.size());
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     program.last_use[i] = static_cast<g::NodeId>(i);
@@ -174,12 +192,7 @@ RankProgram load_rank(std::shared_ptr<const g::Graph> graph, const runtime::Weig
       program.last_use[input] = static_cast<g::NodeId>(i);
     }
     if (const auto* constant = std::get_if<g::Constant>(&nodes[i].op)) {
-      program.fixed[i] = std::make_shared<const Value>(from_host(constant->value));
-    } else if (const auto* param = std::get_if<g::Param>(&nodes[i].op)) {
-      const g::ParamDecl& decl = program.graph->params()[static_cast<std::size_t>(param->index)];
-      const HostTensor shard = runtime::load_param(decl, weights, program.graph->mesh(), rank);
-      program.fixed[i] = std::make_shared<const Value>(from_host(shard));
-      weights.done(decl);
+      program.constants[i] = std::make_shared<const Value>(from_host(constant->value));
     }
   }
   for (const g::Output& output : program.graph->outputs()) {
@@ -192,13 +205,16 @@ std::vector<HostTensor> evaluate(const RankProgram& program, Communicator& commu
                                  const std::vector<HostTensor>& inputs) {
   const g::Graph& graph = *program.graph;
   runtime::check_inputs(graph, inputs);
-  std::vector<ValuePtr> values = program.fixed;
+  std::vector<ValuePtr> values = program.constants;
   const std::vector<g::NodeId> input_nodes = graph.inputs();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     values[input_nodes[i]] = std::make_shared<const Value>(from_host(inputs[i]));
   }
   for (std::size_t i = 0; i < values.size(); ++i) {
-    if (values[i] == nullptr) {
+    if (const auto* param = std::get_if<g::Param>(&graph.nodes()[i].op)) {
+      const HostTensor& tensor = program.params[static_cast<std::size_t>(param->index)];
+      values[i] = std::make_shared<const Value>(from_host(tensor));
+    } else if (values[i] == nullptr) {
       values[i] = evaluate_node(program, communicator, graph.nodes()[i], values);
     }
     for (const g::NodeId input : graph.nodes()[i].inputs) {

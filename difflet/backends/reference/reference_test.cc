@@ -140,7 +140,7 @@ TEST(Reference, KeepsToTheMemoryLimit) {
   EXPECT_EQ(executable->memory().total(), planned);
   EXPECT_THAT(executable->run({floats({4}, {1, 2, 3, 4})})[0].to_floats(), ElementsAre(1, 2, 3, 4));
   EXPECT_ERROR(backend.load(g, NoWeights{}, context, {.memory_limit = planned - 1}),
-               ErrorCode::ResourceExhausted, "more than the limit of 31");
+               ErrorCode::ResourceExhausted, "more than the limit of 31 B");
   EXPECT_ERROR(executable->run({ints({4}, {1, 2, 3, 4})}), ErrorCode::InvalidArgument,
                "input 'x' of program 't' must be f32[4], not i32[4]");
 }

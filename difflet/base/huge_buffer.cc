@@ -1,4 +1,4 @@
-#include "difflet/backends/cpu/huge_buffer.h"
+#include "difflet/base/huge_buffer.h"
 
 #include <sys/mman.h>
 
@@ -6,7 +6,7 @@
 
 #include "difflet/base/error.h"
 
-namespace difflet::cpu {
+namespace difflet {
 namespace {
 
 constexpr std::size_t kPage = std::size_t{2} << 20U;
@@ -46,4 +46,4 @@ HugeBuffer::~HugeBuffer() {
   }
 }
 
-}  // namespace difflet::cpu
+}  // namespace difflet

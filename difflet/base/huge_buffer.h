@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace difflet::cpu {
+namespace difflet {
 
 // Zero-filled, 2 MB-aligned memory that asks for transparent huge pages. Moves, does not copy.
 class HugeBuffer {
@@ -27,4 +27,4 @@ class HugeBuffer {
   std::size_t size_ = 0;
 };
 
-}  // namespace difflet::cpu
+}  // namespace difflet
