@@ -68,6 +68,7 @@ std::uint32_t crc_f32(const std::vector<float>& v) { return crc32(std::as_bytes(
 
 std::uint32_t crc_bf16(const std::vector<float>& v) {
   std::vector<std::uint16_t> bits;
+  bits.reserve(v.size());
   for (const float x : v) {
     bits.push_back(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16U));
   }
