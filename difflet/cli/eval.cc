@@ -61,6 +61,7 @@ double median(std::vector<double> values) {
 // What the first run takes beyond the usual one is loading: pages touched, caches filled.
 double total_load(const Timing& timing) {
   std::vector<double> walls;
+  walls.reserve(timing.runs.size());
   for (const Clock& run : timing.runs) {
     walls.push_back(run.wall_s);
   }
