@@ -13,9 +13,7 @@ clang-format-19 --dry-run --Werror "${sources[@]}"
 
 say "clang-tidy"
 output=$(cmake --preset tidy 2>&1) || { printf '%s\n' "$output" >&2; die "cmake --preset tidy failed"; }
-run-clang-tidy-19 -quiet -p build/tidy -j "$(nproc)" "^$PWD/(difflet|apps|bench)/.*\.cc\$" \
-  >build/tidy/findings.txt 2>/dev/null ||
-  { grep -v '^\[\|^clang-tidy-19\|^$' build/tidy/findings.txt >&2; die "clang-tidy has findings"; }
+tools/tidy build/tidy || die "clang-tidy has findings"
 
 build release all all_verify_interface_header_sets
 
