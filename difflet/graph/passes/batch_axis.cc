@@ -321,8 +321,8 @@ class Batching {
     }
     if (const auto reason = cannot_batch(from_, id, batched)) {
       const std::string_view scope = from_.scope_name(node.scope);
-      fail(ErrorCode::Unsupported, "batch_axis: {}{}%{} = {}", scope, scope.empty() ? "" : ": ", id,
-           *reason);
+      fail(ErrorCode::Unsupported, "batch_axis: {}{}%{} = {}: {}", scope, scope.empty() ? "" : ": ",
+           id, op_name(node.op), *reason);
     }
     Rules rules(to_, reshaper_, extent_, from_, node, operands);
     return {std::visit(rules, node.op), true};
@@ -357,7 +357,7 @@ std::optional<std::string> cannot_batch(const Graph& graph, NodeId id,
   if (!reason && node.type.shape.rank() == Shape::kMaxRank) {
     reason = fmt::format("its result {} has no room for another axis", node.type.str());
   }
-  return reason ? std::optional(fmt::format("{}: {}", op_name(node.op), *reason)) : std::nullopt;
+  return reason;
 }
 
 Graph batch_axis(const Graph& graph, std::int64_t extent, std::span<const std::string> inputs) {

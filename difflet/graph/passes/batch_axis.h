@@ -17,7 +17,7 @@ namespace difflet::graph::passes {
 Graph batch_axis(const Graph& graph, std::int64_t extent, std::span<const std::string> inputs);
 
 // Why node `id` has no rule when the operands marked in `batched` (one flag an operand) have the new
-// axis: "linear: its weight would differ along the new axis". Nothing when it has one.
+// axis: "its weight would differ along the new axis". Nothing when it has one.
 std::optional<std::string> cannot_batch(const Graph& graph, NodeId id,
                                         const std::vector<bool>& batched);
 

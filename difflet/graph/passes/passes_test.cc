@@ -3,27 +3,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "difflet/graph/passes/testing.h"
+
 namespace difflet::graph::passes {
 namespace {
-
-std::string wrap(std::string_view body, int tp = 1) {
-  return fmt::format("graph \"t\" mesh(dp=1, cfg=1, cp=1, tp={}) {{\n{}}}\n", tp, body);
-}
-
-// Leading blanks of a raw string's lines become the two of the printed form.
-std::string indent(std::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    const std::size_t first = line.find_first_not_of(' ');
-    if (first != std::string_view::npos) {
-      out += fmt::format("  {}\n", line.substr(first));
-    }
-  }
-  return out;
-}
 
 // pass(before), printed, is `after`.
 void expect_pass(Graph (*pass)(const Graph&), std::string_view before, std::string_view after,

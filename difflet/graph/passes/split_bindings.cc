@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "difflet/base/error.h"
 #include "difflet/graph/cost.h"
 #include "difflet/graph/enum_names.h"
 #include "difflet/graph/passes/batch_axis.h"
 #include "difflet/graph/passes/match.h"
+#include "difflet/graph/passes/naming.h"
 #include "difflet/graph/passes/passes.h"
 
 namespace difflet::graph::passes {
@@ -35,23 +35,9 @@ Binding binding_of(When when) {
                                   : Binding::Request;
 }
 
-bool is_leaf(const Op& op) {
-  return std::holds_alternative<Param>(op) || std::holds_alternative<Constant>(op) ||
-         std::holds_alternative<RankIndex>(op) || std::holds_alternative<Iota>(op);
-}
-
 bool is_view(const Op& op) {
   return std::holds_alternative<Reshape>(op) || std::holds_alternative<Slice>(op) ||
          std::holds_alternative<Transpose>(op) || std::holds_alternative<Broadcast>(op);
-}
-
-// What a reader of the text form calls the op.
-std::string_view label(const Op& op) {
-  if (const auto* unary = std::get_if<Unary>(&op)) {
-    return enum_name(unary->kind);
-  }
-  const auto* binary = std::get_if<Binary>(&op);
-  return binary != nullptr ? enum_name(binary->kind) : op_name(op);
 }
 
 class Splitter {
@@ -204,34 +190,16 @@ class Splitter {
     return needs;
   }
 
-  // The module that a node belongs to: that of its weights, else its scope and op.
-  std::string stem(std::size_t id) const {
-    for (const NodeId operand : node(id).inputs) {
-      if (const auto* param = op_of<Param>(graph_, operand)) {
-        const std::string& name = graph_.params()[static_cast<std::size_t>(param->index)].name;
-        if (const std::size_t dot = name.rfind('.'); dot != std::string::npos) {
-          return name.substr(0, dot);
-        }
-      }
-    }
-    const std::string_view scope = graph_.scope_name(node(id).scope);
-    return fmt::format("{}{}{}", scope, scope.empty() ? "" : ".", label(node(id).op));
-  }
-
   void name_crossing() {
-    std::set<std::string, std::less<>> taken;
+    UniqueNames names;
     for (const NodeId id : graph_.inputs()) {
-      taken.insert(std::get<Input>(node(id).op).name);
+      names.take(std::get<Input>(node(id).op).name);
     }
-    std::map<std::string, int> next;
     for (std::size_t i = 0; i < size(); ++i) {
       if (crosses_[i]) {
-        const std::string prefix = fmt::format("{}/{}", enum_name(binding_of(when_[i])), stem(i));
-        std::string name;
-        do {
-          name = fmt::format("{}.{}", prefix, next[prefix]++);
-        } while (!taken.insert(name).second);
-        names_.emplace(static_cast<NodeId>(i), std::move(name));
+        const auto id = static_cast<NodeId>(i);
+        const std::string_view program = enum_name(binding_of(when_[i]));
+        names_.emplace(id, names.next(fmt::format("{}/{}", program, stem(graph_, id))));
       }
     }
   }
@@ -313,11 +281,13 @@ class Splitter {
       const bool moves = early && !std::holds_alternative<Input>(node(i).op) &&
                          (names_.contains(id) || weights > 0);
       if (moves || refused != refusals_.end()) {
-        all.push_back({.what = fmt::format("{} {}", label(node(i).op), stem(i)),
-                       .binding = binding_of(when_[i]),
-                       .flops = flops(graph_, id),
-                       .weight_bytes = weights,
-                       .refusal = moves ? "" : refused->second});
+        const std::string module = module_of(graph_, id);
+        all.push_back(
+            {.what = fmt::format("{}{}{}", label(node(i).op), module.empty() ? "" : " ", module),
+             .binding = binding_of(when_[i]),
+             .flops = flops(graph_, id),
+             .weight_bytes = weights,
+             .refusal = moves ? "" : refused->second});
       }
     }
     return all;
