@@ -1,5 +1,6 @@
-// A split denoiser (request, schedule and step programs) computes what the joined one does, on every
-// rank.
+// A split denoiser (request, schedule and step programs), and a graph cut into its blocks, compute what
+// the whole does, on every rank.
+#include <array>
 #include <map>
 #include <random>
 
@@ -8,6 +9,7 @@
 #include "difflet/backends/reference/reference.h"
 #include "difflet/base/error.h"
 #include "difflet/graph/builder.h"
+#include "difflet/graph/passes/extract.h"
 #include "difflet/graph/passes/passes.h"
 #include "difflet/graph/passes/split_bindings.h"
 #include "difflet/models/flux/transformer.h"
@@ -187,6 +189,25 @@ void expect_same(const Graph& joined, const SplitGraph& split) {
   }
 }
 
+// The segments in order, values handed on by name.
+void expect_same_segments(const Graph& joined) {
+  const auto ranks = static_cast<std::size_t>(joined.mesh().ranks());
+  RankValues values(ranks, inputs_of_step(joined, 0));
+  const RankValues expected = run(joined, values);
+  for (const graph::passes::Segment& segment : graph::passes::segments(joined)) {
+    EXPECT_NO_THROW(graph::verify(segment.graph)) << segment.name;
+    const RankValues outputs = run(segment.graph, values);
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      values[rank].insert(outputs[rank].begin(), outputs[rank].end());
+    }
+  }
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    for (const auto& [name, value] : expected[rank]) {
+      EXPECT_EQ(compare(values[rank].at(name), value).max_abs, 0) << name << ", rank " << rank;
+    }
+  }
+}
+
 // ---- FLUX ----------------------------------------------------------------------------------------
 
 constexpr std::int64_t kText = 20;  // rows: more than the schedule program takes
@@ -263,8 +284,155 @@ TEST_P(SplitFluxRuns, EqualTheJoinedGraph) {
   expect_same(joined, split_bindings(joined, {.schedule_capacity = capacity}));
 }
 
+TEST(SegmentsFlux, EqualTheWhole) {
+  for (const std::int64_t tp : {1, 2}) {
+    const Graph joined = flux(tp);
+    EXPECT_EQ(graph::passes::blocks(joined).size(), 4U);
+    // What comes before the blocks, between the two lists and after them.
+    EXPECT_EQ(graph::passes::segments(joined).size(), 7U);
+    expect_same_segments(joined);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(RanksAndCapacities, SplitFluxRuns,
                          testing::Values(std::pair(1, 32), std::pair(1, 2), std::pair(2, 2)));
+
+// ---- random graphs -------------------------------------------------------------------------------
+
+constexpr std::int64_t kWidth = 8;
+
+// Grows a graph over values [2, 3, kWidth] of inputs of every binding.
+class RandomGraph {
+ public:
+  RandomGraph(unsigned seed, std::int64_t tp)
+      : random_(seed), graph_("random", spmd::Mesh(1, 1, 1, tp)), build_(graph_) {
+    for (const Binding binding : {Binding::Request, Binding::Schedule, Binding::Step}) {
+      const auto i = static_cast<int>(binding);
+      values_.push_back(input(fmt::format("x{}", i), Shape{2, 3, kWidth}, binding));
+      rows_.push_back(input(fmt::format("row{}", i), Shape{kWidth}, binding));
+      rows_.push_back(input(fmt::format("gate{}", i), Shape{2, 1, kWidth}, binding));
+    }
+    rows_.push_back(param(Shape{kWidth}));
+    for (int i = 0; i < 30; ++i) {
+      if (below(6) == 0) {
+        graph_.set_scope(below(3) == 0 ? "" : fmt::format("blocks.{}", next_++));
+      }
+      values_.push_back(step());
+    }
+    for (int i = 0; i < 3; ++i) {
+      graph_.add_output(fmt::format("y{}", i), values_[values_.size() - 1 - below(8)]);
+    }
+  }
+
+  const Graph& graph() const { return graph_; }
+
+ private:
+  std::size_t below(std::size_t n) { return random_() % n; }
+  NodeId input(std::string name, const Shape& shape, Binding binding) {
+    return graph_.add(graph::Input{std::move(name), DType::F32, shape, binding}, {});
+  }
+  NodeId param(const Shape& shape) {
+    return graph_.add_param({fmt::format("p{}.weight", next_++), {}, DType::F32, shape, {}});
+  }
+  // Any of them, so that values of all bindings go on to be read.
+  NodeId value() { return values_[below(values_.size())]; }
+  NodeId row() { return rows_[below(rows_.size())]; }
+  NodeId heads() { return build_.reshape(value(), Shape{2, 3, 2, kWidth / 2}); }
+  NodeId flat(NodeId x) { return build_.reshape(x, Shape{2, 3, kWidth}); }
+
+  NodeId modulation() {
+    const NodeId norm = graph_.add(graph::LayerNorm{}, {value()});
+    return build_.add(build_.mul(norm, build_.add(build_.f32(1), row())), row());
+  }
+  NodeId rope() {
+    const NodeId norm = graph_.add(graph::RmsNorm{}, {heads(), param(Shape{kWidth / 2})});
+    const NodeId table = build_.unary(graph::UnaryKind::Sin, param(Shape{3, kWidth / 4}));
+    return flat(graph_.add(graph::Rope{}, {norm, table, table}));
+  }
+  NodeId gathered() {
+    // Positive, so that the conversion to i32 counts rows of the table.
+    const NodeId one =
+        build_.slice(build_.slice(build_.unary(graph::UnaryKind::Abs, value()), 2, 0, 1), 1, 0, 1);
+    const NodeId small = build_.binary(graph::BinaryKind::Min, one, build_.f32(3));
+    const NodeId index = build_.reshape(build_.convert(small, DType::I32), Shape{2, 1});
+    return build_.add(value(), graph_.add(graph::Gather{}, {param(Shape{4, kWidth}), index}));
+  }
+  NodeId chosen() {
+    const NodeId less = build_.compare(graph::CompareKind::Lt, value(), row());
+    return build_.select(less, value(), row());
+  }
+  NodeId over_ranks() {
+    const NodeId rank = build_.convert(graph_.add(graph::RankIndex{}, {}), DType::F32);
+    return graph_.add(graph::AllReduce{}, {build_.mul(value(), build_.add(rank, build_.f32(0.5)))});
+  }
+
+  NodeId step() {
+    switch (below(13)) {
+      case 0:
+      case 1:
+        return graph_.add(graph::Linear{.bias = true},
+                          {value(), param(Shape{kWidth, kWidth}), param(Shape{kWidth})});
+      case 2:
+        return graph_.add(graph::Linear{.mul = true, .residual = true},
+                          {value(), param(Shape{kWidth, kWidth}), row(), value()});
+      case 3:
+        return modulation();
+      case 4:
+        return rope();
+      case 5:
+        return flat(graph_.add(graph::Attention{.scale = 0.5}, {heads(), heads(), heads()}));
+      case 6:
+        return graph_.add(graph::GroupNorm{.groups = 2},
+                          {value(), param(Shape{kWidth}), param(Shape{kWidth})});
+      case 7:
+        return gathered();
+      case 8:
+        return build_.slice(build_.concat({value(), value()}, 1), 1, 2, 5);
+      case 9:
+        return chosen();
+      case 10:
+        return over_ranks();
+      case 11:
+        return build_.sub(value(), build_.reduce(graph::ReduceKind::Mean, value(), {1}));
+      default:
+        return build_.add(graph_.add(graph::Activate{}, {value()}), value());
+    }
+  }
+
+  std::mt19937 random_;
+  Graph graph_;
+  graph::Builder build_;
+  std::vector<NodeId> values_;
+  std::vector<NodeId> rows_;
+  int next_ = 0;
+};
+
+class RandomGraphs : public testing::TestWithParam<std::int64_t> {};
+
+TEST_P(RandomGraphs, SplitEqualsJoined) {
+  constexpr std::array<std::int64_t, 4> kRows{0, 2, 6, 16};
+  std::size_t with_schedule = 0;
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    const RandomGraph random(seed, GetParam());
+    const SplitGraph split = split_bindings(
+        random.graph(),
+        {.schedule_capacity = 1 + seed % 3, .max_schedule_rows = kRows[seed % kRows.size()]});
+    with_schedule += split.schedule ? 1 : 0;
+    EXPECT_GE(split.flops_saved, 0);
+    expect_same(random.graph(), split);
+  }
+  EXPECT_GT(with_schedule, 10U);
+}
+
+TEST_P(RandomGraphs, SegmentsEqualTheWhole) {
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    expect_same_segments(RandomGraph(seed, GetParam()).graph());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, RandomGraphs, testing::Values(1, 2));
 
 }  // namespace
 }  // namespace difflet

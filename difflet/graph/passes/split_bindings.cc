@@ -73,7 +73,7 @@ class Splitter {
           batched.push_back(input.name);
         }
       }
-      out.schedule = batch_axis(one, options_.schedule_capacity, batched);
+      out.schedule = merge_common(batch_axis(one, options_.schedule_capacity, batched));
     }
     out.moved = moved();
     for (const Moved& m : out.moved) {
