@@ -13,7 +13,7 @@
 namespace difflet::cpu {
 namespace {
 
-// Of the code and of the weights' layouts; kernels/layout_test.cc says when to raise it.
+// Of the code and of the weights' layouts; layout_test.cc says when to raise it.
 constexpr std::string_view kProgramFormat = "1";
 
 Level choose_level(const std::string& name) {
@@ -38,6 +38,8 @@ struct Planned {
 Planned read_program(const runtime::CompiledProgram& program, const Context& context,
                      const runtime::BackendOptions& options) {
   const Level level = choose_level(options.cpu_level);
+  check(program.mesh.ranks() == 1, ErrorCode::Unsupported,
+        "the cpu backend runs one rank, program '{}' has {}", program.name, program.mesh.ranks());
   Planned p{.graph = graph::parse(program.code), .plan = {}};
   runtime::check_program(program, p.graph);
   p.plan = Planner(p.graph, {.level = level, .threads = context.threads.size()}).build();

@@ -10,6 +10,7 @@
 namespace difflet::cpu {
 namespace {
 
+using testing::everything;
 using ::testing::HasSubstr;
 using testing::inputs_of;
 using testing::Loaded;
@@ -21,27 +22,6 @@ using Id = graph::NodeId;
 bool same_bits(const HostTensor& a, const HostTensor& b) {
   return a.shape() == b.shape() && a.dtype() == b.dtype() &&
          std::memcmp(a.bytes().data(), b.bytes().data(), a.bytes().size()) == 0;
-}
-
-// One of everything: products, attention, norms, a convolution with its norm, sums.
-Program everything(DType floats) {
-  Program p(floats);
-  const Id x = p.input("x", {2, 37, 64});
-  const Id norm = p.add(graph::LayerNorm{}, {x});
-  std::vector<Id> heads;
-  for (const char* name : {"wq", "wk", "wv"}) {
-    heads.push_back(p.reshape(p.linear(name, norm, 64), {2, 37, 2, 32}));
-  }
-  const Id attention = p.reshape(p.add(graph::Attention{.scale = 0.2}, heads), {2, 37, 64});
-  const Id joined = p.concat({attention, p.activate(p.linear("wm", norm, 128))}, 2);
-  p.output(p.add(graph::Binary{}, {x, p.linear("wo", joined, 64)}));
-  const Id picture = p.input("picture", {1, 24, 20, 16});
-  const Id conv = p.add(
-      graph::Conv2d{.pad_top = 1, .pad_bottom = 1, .pad_left = 1, .pad_right = 1, .bias = true},
-      {picture, p.param("conv", {32, 16, 3, 3}), p.param("bias", {32})});
-  p.output(
-      p.add(graph::GroupNorm{.groups = 4}, {conv, p.param("gn_w", {32}), p.param("gn_b", {32})}));
-  return p;
 }
 
 // ---- results do not depend on who computes them -------------------------------------------------

@@ -36,6 +36,14 @@ void plan_conv(Planner& p, NodeId id, const graph::Conv2d& op) {
                       .pad_right = op.pad_right,
                       .groups = op.groups,
                       .elem = elem_of(x.dtype)};
+  constexpr std::int64_t kMaxExtent = 1 << 20;
+  for (const std::int64_t extent :
+       {desc.batch, desc.height, desc.width, desc.in_channels, desc.out_height, desc.out_width,
+        desc.out_channels, desc.kernel_h, desc.kernel_w, desc.stride, desc.pad_top, desc.pad_left,
+        desc.pad_bottom, desc.pad_right}) {
+    check(extent <= kMaxExtent, ErrorCode::Unsupported, "conv2d: {} is more than {}", extent,
+          kMaxExtent);
+  }
   const std::shared_ptr<ConvKernel> kernel = ConvKernel::create(desc, p.options().level);
   WeightJob job;
   job.kind = WeightJob::Kind::Conv;

@@ -209,7 +209,7 @@ void plan_unary(Planner& p, NodeId id, const graph::Unary& op) {
 void plan_convert(Planner& p, NodeId id, const graph::Convert& op) {
   const NodeId operand = p.graph().node(id).inputs[0];
   const DType from = p.graph().node(operand).type.dtype;
-  if (p.is_param(operand) && is_float(op.dtype)) {
+  if (p.is_param(operand) && is_float(from) && is_float(op.dtype)) {
     // A converted parameter is stored converted.
     const View x = p.plain_param(operand, op.dtype);
     const View y = p.result(id);

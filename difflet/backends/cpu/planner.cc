@@ -38,7 +38,26 @@ Planner::Planner(const graph::Graph& graph, const PlanOptions& options)
   views_.resize(graph.nodes().size());
 }
 
+namespace {
+
+// Bounds far above any machine, below which no size in bytes overflows, padding included. A program's
+// text may come from a damaged file.
+constexpr std::size_t kMaxTensorBytes = std::size_t{1} << 44U;
+constexpr std::size_t kMaxProgramBytes = std::size_t{1} << 52U;
+
+void check_sizes(const graph::Graph& graph) {
+  for (const graph::Node& node : graph.nodes()) {
+    const auto elements = static_cast<std::size_t>(node.type.shape.elements());
+    if (elements > kMaxTensorBytes / dtype_bytes(node.type.dtype)) {
+      fail(ErrorCode::ResourceExhausted, "a tensor {} is larger than any memory", node.type.str());
+    }
+  }
+}
+
+}  // namespace
+
 Plan Planner::build() {
+  check_sizes(graph_);
   plan_outputs();
   place_concats();
   for (NodeId id = 0; id < graph_.nodes().size(); ++id) {
@@ -408,8 +427,12 @@ void Planner::plan_node(NodeId id) {
 void Planner::finish_memory() {
   std::vector<Lifetime> lives;
   std::vector<std::size_t> owner;
+  std::size_t all = 0;
   for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
     const Buffer& b = plan_.buffers[i];
+    check(b.life.bytes <= kMaxProgramBytes - all, ErrorCode::ResourceExhausted,
+          "the tensors of program '{}' are larger than any memory", graph_.name());
+    all += b.life.bytes;
     if (b.kind == BufferKind::Arena && b.life.first >= 0) {
       lives.push_back(b.life);
       owner.push_back(i);

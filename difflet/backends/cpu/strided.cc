@@ -113,6 +113,9 @@ View broadcast_to(const View& view, const Shape& shape) {
 
 namespace {
 
+// Each costs about 60 bytes; real programs have thousands.
+constexpr std::int64_t kMaxBlocks = 1 << 22;
+
 struct MergedAxis {
   std::int64_t extent = 1;
   std::vector<std::int64_t> stride;  // [operand]
@@ -191,6 +194,14 @@ LoopNest collapse(const Shape& shape, std::span<const View* const> operands, Wid
     start.push_back(v->offset);
   }
   if (shape.elements() > 0) {
+    std::int64_t blocks = 1;
+    for (const MergedAxis& axis : axes) {
+      blocks *= axis.extent;
+    }
+    if (blocks > kMaxBlocks) {
+      fail(ErrorCode::Unsupported, "a copy of {} in {} blocks", shape.str(), blocks);
+    }
+    nest.offset.reserve(static_cast<std::size_t>(blocks));
     enumerate_blocks(axes, std::move(start), nest.offset);
   }
   return nest;

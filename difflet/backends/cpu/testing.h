@@ -52,6 +52,28 @@ class Program {
   int outputs_ = 0;
 };
 
+// One of everything: products, attention, norms, a convolution with its norm, sums.
+inline Program everything(DType floats) {
+  Program p(floats);
+  const Program::Id x = p.input("x", {2, 37, 64});
+  const Program::Id norm = p.add(graph::LayerNorm{}, {x});
+  std::vector<Program::Id> heads;
+  for (const char* name : {"wq", "wk", "wv"}) {
+    heads.push_back(p.reshape(p.linear(name, norm, 64), {2, 37, 2, 32}));
+  }
+  const Program::Id attention =
+      p.reshape(p.add(graph::Attention{.scale = 0.2}, heads), {2, 37, 64});
+  const Program::Id joined = p.concat({attention, p.activate(p.linear("wm", norm, 128))}, 2);
+  p.output(p.add(graph::Binary{}, {x, p.linear("wo", joined, 64)}));
+  const Program::Id picture = p.input("picture", {1, 24, 20, 16});
+  const Program::Id conv = p.add(
+      graph::Conv2d{.pad_top = 1, .pad_bottom = 1, .pad_left = 1, .pad_right = 1, .bias = true},
+      {picture, p.param("conv", {32, 16, 3, 3}), p.param("bias", {32})});
+  p.output(
+      p.add(graph::GroupNorm{.groups = 4}, {conv, p.param("gn_w", {32}), p.param("gn_b", {32})}));
+  return p;
+}
+
 // Small numbers that differ from element to element and from seed to seed; exact in bf16.
 inline HostTensor numbers(DType dtype, const Shape& shape, unsigned seed) {
   HostTensor t(DType::F32, shape);

@@ -24,12 +24,14 @@ bool store_range(std::span<const T> from, const ToFloat& to_float, DType declare
   bool good = true;
   for (std::int64_t i = first; i < last; ++i) {
     float v = to_float(from[static_cast<std::size_t>(i)]);
-    v = declared == DType::BF16 ? bf16_to_f32(f32_to_bf16(v)) : v;
+    if (declared != DType::F32) {
+      v = declared == DType::BF16 ? bf16_to_f32(f32_to_bf16(v)) : f16_to_f32(f32_to_f16(v));
+    }
     good = good && std::isfinite(v);
     if (stored == DType::F32) {
       std::memcpy(out + i * 4, &v, 4);
     } else {
-      const std::uint16_t h = f32_to_bf16(v);
+      const std::uint16_t h = stored == DType::BF16 ? f32_to_bf16(v) : f32_to_f16(v);
       std::memcpy(out + i * 2, &h, 2);
     }
   }
@@ -56,12 +58,15 @@ bool store_plain(const HostTensor& whole, DType declared, DType stored, std::spa
     const std::int64_t first = task * kChunk;
     const std::int64_t last = std::min(n, first + kChunk);
     bool ok = true;
+    const auto store_from = [&](auto values, const auto& to_float) {
+      return store_range(values, to_float, declared, stored, first, last, out.data());
+    };
     if (whole.dtype() == DType::F32) {
-      const auto same = [](float v) { return v; };
-      ok = store_range(whole.as<float>(), same, declared, stored, first, last, out.data());
+      ok = store_from(whole.as<float>(), [](float v) { return v; });
+    } else if (whole.dtype() == DType::BF16) {
+      ok = store_from(whole.as<std::uint16_t>(), [](std::uint16_t v) { return bf16_to_f32(v); });
     } else {
-      const auto widen = whole.dtype() == DType::BF16 ? bf16_to_f32 : f16_to_f32;
-      ok = store_range(whole.as<std::uint16_t>(), widen, declared, stored, first, last, out.data());
+      ok = store_from(whole.as<std::uint16_t>(), [](std::uint16_t v) { return f16_to_f32(v); });
     }
     if (!ok) {
       good = false;

@@ -1,0 +1,110 @@
+// The layouts of packed weights, pinned. Stored weights outlive the build that packed them: pieces of
+// one name must hold the same bytes for ever.
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "difflet/backends/cpu/conv.h"
+#include "difflet/backends/cpu/kernels/linear.h"
+#include "difflet/backends/cpu/testing.h"
+
+namespace difflet::cpu {
+namespace {
+
+constexpr std::string_view kChanged =
+    "the layout of packed weights changed: give the kernel another name (it names the layout) and "
+    "raise "
+    "kProgramFormat in backends/cpu/backend.cc; only then pin the new digest here";
+
+std::uint64_t digest(std::span<const std::byte> bytes) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const std::byte b : bytes) {
+    hash = (hash ^ std::to_integer<std::uint64_t>(b)) * 0x100000001b3U;
+  }
+  return hash;
+}
+
+// More than one block of panels and chunk of K for every kernel, none of them full.
+constexpr std::int64_t kN = 1100, kK = 1501;
+constexpr std::size_t kAlignment = 64;
+
+std::uint64_t packed_digest(const LinearKernel& kernel) {
+  const bool bf16 = std::string_view(kernel.name).ends_with(".bf16");
+  const Elem elem = bf16 ? Elem::Bf16 : Elem::F32;
+  const LinearDesc desc{.n = kN, .k = kK, .x = elem, .w = elem, .y = elem};
+  EXPECT_EQ(kernel.refuse(desc), nullptr);
+  const HostTensor w = testing::numbers(DType::F32, {kN, kK}, 7);
+  std::vector<std::byte> packed(kernel.packed_bytes(desc), std::byte{0xff});
+  EXPECT_TRUE(kernel.pack(desc, w.bytes().data(), Elem::F32, 0, kN, packed.data()));
+  return digest(packed);
+}
+
+TEST(Layout, OfEachLinearKernelIsPinned) {
+  const std::map<std::string_view, std::uint64_t> pinned{
+      {"linear.scalar.f32", 0x1a6837f72f8fa521},     {"linear.scalar.bf16", 0x33e79c91f73a3dad},
+      {"linear.avx2.f32", 0x2f9103de0c9d2071},       {"linear.avx2.bf16", 0xca3b0a9fcbe6e2c1},
+      {"linear.avx512.f32", 0xe4fd05dc504fa71d},     {"linear.avx512.bf16", 0xa40511c7e988bae1},
+      {"linear.avx512bf16.bf16", 0x2b8ff4fed1672335}};
+  const LinearKernelList list = linear_kernels();
+  EXPECT_EQ(list.size, pinned.size());
+  for (std::size_t i = 0; i < list.size; ++i) {
+    const LinearKernel& kernel = *list.items[i];
+    if (kernel.level <= detect_level()) {
+      EXPECT_EQ(packed_digest(kernel), pinned.at(kernel.name)) << kernel.name << ": " << kChanged;
+    }
+  }
+}
+
+ConvDesc conv(std::int64_t size, std::int64_t channels, Elem elem) {
+  return {.batch = 1,
+          .height = size,
+          .width = size,
+          .in_channels = channels,
+          .out_height = size,
+          .out_width = size,
+          .out_channels = channels,
+          .kernel_h = 3,
+          .kernel_w = 3,
+          .pad_top = 1,
+          .pad_left = 1,
+          .pad_bottom = 1,
+          .pad_right = 1,
+          .elem = elem};
+}
+
+// One name, one layout: whatever picture size, element type of x or level asks for it.
+TEST(Layout, OfAConvolutionIsWhatItsNameSays) {
+  std::map<std::string, std::uint64_t> seen;
+  for (const std::int64_t channels : {8, 24, 64}) {
+    const HostTensor w = testing::numbers(DType::F32, {channels, channels, 3, 3}, 3);
+    for (const Elem elem : {Elem::F32, Elem::Bf16}) {
+      for (const std::int64_t size : {8, 33, 128}) {
+        for (const auto algorithm :
+             {ConvAlgorithm::Winograd, ConvAlgorithm::DirectBf16, ConvAlgorithm::Direct}) {
+          const auto kernel =
+              ConvKernel::create(conv(size, channels, elem), detect_level(), algorithm);
+          if (kernel == nullptr) {
+            continue;
+          }
+          std::vector<std::byte> packed(kernel->packed_bytes() + kAlignment, std::byte{0xff});
+          std::byte* aligned = packed.data() + kAlignment -
+                               reinterpret_cast<std::uintptr_t>(packed.data()) % kAlignment;
+          ASSERT_TRUE(kernel->pack(w, aligned));
+          const std::uint64_t bytes = digest({aligned, kernel->packed_bytes()});
+          const auto [known, fresh] =
+              seen.try_emplace(fmt::format("{} {}", channels, kernel->layout()), bytes);
+          EXPECT_EQ(known->second, bytes) << known->first << " at " << size;
+        }
+      }
+    }
+  }
+  EXPECT_GE(seen.size(), 3U);
+}
+
+}  // namespace
+}  // namespace difflet::cpu
