@@ -3,6 +3,7 @@
 //
 //   flux_stack [--tokens N] [--text N] [--level NAME] [--dtype bf16|f32] [--threads N] [--repeat N]
 //              [--double N] [--single N] [--profile]
+//   flux_stack --ahead [...]: the milliseconds of tracing, compiling and reading a program back
 //
 // Prints one JSON line: the median rate by CPU time and by wall time, its share of the ceiling, peak
 // memory against weights + arena.
@@ -30,15 +31,15 @@ using namespace difflet;  // NOLINT(google-build-using-namespace): a program, no
 struct Options {
   std::int64_t tokens = 1024, text = 512, threads = 1, repeat = 5, doubles = 2, singles = 4;
   std::string level, dtype = "bf16";
-  bool profile = false;
+  bool profile = false, ahead = false;
 };
 
 Options parse(int argc, char** argv) {
   Options o;
   for (int i = 1; i < argc; ++i) {
     const std::string key = argv[i];
-    if (key == "--profile") {
-      o.profile = true;
+    if (key == "--profile" || key == "--ahead") {
+      (key == "--profile" ? o.profile : o.ahead) = true;
       continue;
     }
     check(i + 1 < argc, ErrorCode::InvalidArgument, "{} needs a value", key);
@@ -138,10 +139,19 @@ double median(std::vector<double> v) {
   return v[v.size() / 2];
 }
 
-int run(const Options& o) {
-  flux::Config config;
-  config.num_layers = o.doubles;
-  config.num_single_layers = o.singles;
+// The best of o.repeat calls, in milliseconds.
+template <typename F>
+double best_ms(const Options& o, const F& f) {
+  double best = 1e9;
+  for (std::int64_t i = 0; i < o.repeat; ++i) {
+    const double start = now();
+    f();
+    best = std::min(best, (now() - start) * 1e3);
+  }
+  return best;
+}
+
+graph::Graph trace(const Options& o, const flux::Config& config) {
   const DType dtype = o.dtype == "f32" ? DType::F32 : DType::BF16;
   const models::ShapeMap shapes{
       {"hidden_states", Shape{1, o.tokens, config.in_channels}},
@@ -150,10 +160,39 @@ int run(const Options& o) {
       {"timestep", Shape{1}},
       {"img_ids", Shape{o.tokens, 3}},
       {"txt_ids", Shape{o.text, 3}}};
-  const graph::Graph g = flux::Transformer(config).trace(shapes, dtype, {});
+  return flux::Transformer(config).trace(shapes, dtype, {});
+}
+
+int ahead(const Options& o, const flux::Config& config, Context& context) {
+  const cpu::CpuBackend backend;
+  const runtime::BackendOptions options{.cpu_level = o.level};
+  const graph::Graph g = trace(o, config);
+  const runtime::CompiledProgram program = backend.compile(g, context, options);
+  const graph::Graph prepared = graph::parse(program.code);
+  Json line;
+  line["nodes"] = prepared.nodes().size();
+  line["code_bytes"] = program.code.size();
+  line["trace_ms"] = best_ms(o, [&] { (void)trace(o, config); });
+  line["passes_ms"] = best_ms(o, [&] { (void)cpu::prepare(g); });
+  line["print_ms"] = best_ms(o, [&] { (void)graph::print(prepared); });
+  line["compile_ms"] = best_ms(o, [&] { (void)backend.compile(g, context, options); });
+  line["parse_ms"] = best_ms(o, [&] { (void)graph::parse(program.code); });
+  line["parse_and_plan_ms"] = best_ms(o, [&] { (void)backend.plan(program, context, options); });
+  fmt::print("{}\n", line.dump());
+  return 0;
+}
+
+int run(const Options& o) {
+  flux::Config config;
+  config.num_layers = o.doubles;
+  config.num_single_layers = o.singles;
   Log log(LogLevel::Warning);
   ThreadPool threads(static_cast<int>(o.threads));
   Context context{log, threads};
+  if (o.ahead) {
+    return ahead(o, config, context);
+  }
+  const graph::Graph g = trace(o, config);
   const double load_start = now();
   const auto executable =
       cpu::CpuBackend().load(g, RandomWeights(), context, {.cpu_level = o.level});
