@@ -79,6 +79,8 @@ std::string shard_name(std::size_t rank);
 // "0-step.program"
 std::string program_name(std::size_t shape, Stage stage);
 
+bool is_generation(std::string_view name) noexcept;  // "g000001"
+
 // 16 hex digits over the base identity and the sorted pieces.
 std::string weights_key(const Identity& base, const std::vector<runtime::WeightPiece>& pieces);
 

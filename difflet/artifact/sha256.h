@@ -30,5 +30,7 @@ class Sha256 {
 
 std::string sha256_hex(std::string_view text);
 std::string to_hex(std::span<const std::byte> bytes);
+// Exactly so many lower-case hex digits.
+bool is_hex(std::string_view text, std::size_t digits) noexcept;
 
 }  // namespace difflet::artifact

@@ -64,7 +64,9 @@ struct ShardFile {
 std::vector<std::shared_ptr<const runtime::PackedWeights>> open_shards(
     std::span<const ShardFile> files, ShardMode mode, ThreadPool& threads,
     ShardReport* report = nullptr);
-// The same for one file by its path; links are refused.
+// Throws DataLoss unless size and header are right and hold exactly these pieces; reads no piece.
+void check_shard(const ShardFile& file, std::span<const runtime::WeightPiece> pieces);
+// open_shards() of one file by its path; links are refused.
 std::shared_ptr<const runtime::PackedWeights> open_shard(const std::filesystem::path& path,
                                                          std::size_t bytes, ShardMode mode,
                                                          ThreadPool& threads,

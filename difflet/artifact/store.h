@@ -19,6 +19,9 @@
 
 namespace difflet::artifact {
 
+struct StoredArtifact;
+struct ResolvedWeights;
+
 enum class WeightState : std::uint8_t {
   Present,
   Absent,  // the set or a file of it is not there: the caller packs from the checkpoint
@@ -80,7 +83,7 @@ struct PublishRequest {
   // on host a, compiling ..., since ...". May throw to give up.
   std::function<void(const std::string& holder)> waiting = nullptr;
   std::int64_t schedule_capacity = 0;
-  std::map<std::string, std::string> metadata = {};  // "created" and "difflet" are added
+  std::map<std::string, std::string> metadata = {};  // for people; "created" is added
   enum class Existing : std::uint8_t { Use, Replace } existing = Existing::Use;
 };
 
@@ -98,7 +101,7 @@ class Publication {
 
   void add_program(std::size_t shape, Stage stage, const runtime::CompiledProgram& program);
   // A set in the store that holds all pieces of the programs added, and is used; else nothing, and the
-  // caller writes one shard a rank (of the programs' mesh), each finished before the next begins.
+  // caller writes one shard a rank of the mesh, from rank 0 on, each finished before the next begins.
   const std::optional<WeightSet>& weights();
   ShardWriter& begin_shard(std::size_t rank);
   void end_shard();
@@ -176,6 +179,10 @@ class Store {
   Artifact import_archive(const std::filesystem::path& file) const;
 
  private:
+  friend class Publication;
+  static Artifact make_artifact(std::shared_ptr<const StoredArtifact> stored,
+                                ResolvedWeights weights);
+
   std::filesystem::path root_;
 };
 

@@ -45,11 +45,6 @@ ErrorCode code_of(int error) {
   }
 }
 
-[[noreturn]] void fail_errno(const char* action, const fs::path& path, int error) {
-  fail(code_of(error), "cannot {} '{}': {}", action, path.string(),
-       std::generic_category().message(error));
-}
-
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
@@ -187,6 +182,11 @@ void sync_folder(const fs::path& folder) {
 }
 
 }  // namespace
+
+void fail_errno(const char* action, const fs::path& path, int error) {
+  fail(code_of(error), "cannot {} '{}': {}", action, path.string(),
+       std::generic_category().message(error));
+}
 
 std::shared_ptr<const MappedFile> MappedFile::open(const fs::path& path) {
   const Descriptor fd(open_to_read(path));

@@ -9,6 +9,10 @@
 
 namespace difflet {
 
+// Throws "cannot <action> '<path>': ..." for an errno: NotFound, InvalidArgument (a name that cannot
+// be), ResourceExhausted (disk, memory or descriptors) or Unavailable.
+[[noreturn]] void fail_errno(const char* action, const std::filesystem::path& path, int error);
+
 // A read-only mapping of a regular file; the bytes live as long as any copy of the pointer. The file may
 // be replaced or removed meanwhile, but not shortened: reading past its new end kills the process.
 class MappedFile {
