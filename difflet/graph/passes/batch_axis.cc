@@ -132,6 +132,7 @@ class Rules {
   NodeId operator()(const DynamicSlice& op) { return inner_axis(op, {x(0), x(1)}); }
   NodeId operator()(const Concat& op) {
     std::vector<NodeId> parts;
+    parts.reserve(in_.size());
     for (std::size_t i = 0; i < in_.size(); ++i) {
       parts.push_back(repeated(i));
     }
@@ -232,6 +233,7 @@ class Rules {
   template <typename O>
   NodeId broadcasting(const O& op) {
     std::vector<NodeId> operands;
+    operands.reserve(in_.size());
     for (std::size_t i = 0; i < in_.size(); ++i) {
       operands.push_back(aligned(i));
     }

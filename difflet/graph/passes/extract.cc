@@ -82,6 +82,7 @@ class Extraction {
   std::vector<Segment> run() {
     const std::vector<std::string> names = run_names(runs_);
     std::vector<Segment> all;
+    all.reserve(runs_.size());
     for (std::size_t i = 0; i < runs_.size(); ++i) {
       all.push_back({names[i], segment(i, names[i])});
     }

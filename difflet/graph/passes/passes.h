@@ -1,4 +1,5 @@
 // Graph-to-graph passes; each lies in a file of its own and has a test in the graph's text form.
+// split_bindings.h, batch_axis.h and extract.h declare those that take or give more than a graph.
 #pragma once
 
 #include "difflet/graph/graph.h"
