@@ -31,11 +31,18 @@ void check_inputs(const graph::Graph& graph, std::span<const HostTensor> inputs)
   }
 }
 
-void check_program(const CompiledProgram& program, const graph::Graph& code) {
+graph::Graph read_code(const CompiledProgram& program) {
+  graph::Graph code;
+  try {
+    code = graph::parse(program.code);
+  } catch (const Error& e) {
+    fail(ErrorCode::DataLoss, "program '{}' is damaged: {}", program.name, e.message());
+  }
   check(program.name == code.name() && program.mesh == code.mesh() &&
             program.inputs == input_ports(code) && program.outputs == output_ports(code),
         ErrorCode::DataLoss, "program '{}': its code is that of another program, '{}'",
         program.name, code.name());
+  return code;
 }
 
 void check_pieces(const CompiledProgram& program, std::span<const WeightPiece> wanted) {

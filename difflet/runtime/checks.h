@@ -14,8 +14,9 @@ namespace difflet::runtime {
 // Throws InvalidArgument, naming the input, unless number, dtypes and shapes are those of the program.
 void check_inputs(const graph::Graph& graph, std::span<const HostTensor> inputs);
 
-// Throws DataLoss unless name, mesh and ports of the program are those of the graph in its code.
-void check_program(const CompiledProgram& program, const graph::Graph& code);
+// The graph of a program whose code is its text. Throws DataLoss unless it is one, with the program's
+// name, mesh and ports.
+graph::Graph read_code(const CompiledProgram& program);
 // Throws DataLoss unless `wanted`, what this build reads, is what the program lists.
 void check_pieces(const CompiledProgram& program, std::span<const WeightPiece> wanted);
 // Throws InvalidArgument unless there are weights for each rank of the program's mesh.

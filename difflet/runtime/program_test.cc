@@ -98,16 +98,20 @@ TEST(MemoryWeights, RefusePiecesThatDisagreeOrDoNotFitAnyMemory) {
   EXPECT_ERROR(MemoryWeights{overflow}, ErrorCode::ResourceExhausted, "cannot allocate");
 }
 
-TEST(CheckProgram, ComparesTheListedWithTheCode) {
+TEST(ReadCode, ComparesTheListedWithTheCode) {
   graph::Graph g("g");
   const auto x = g.add(graph::Input{"x", DType::F32, Shape{2}}, {});
   g.add_output("y", x);
   CompiledProgram p = program("g", {});
   p.inputs = input_ports(g);
   p.outputs = output_ports(g);
-  EXPECT_NO_THROW(check_program(p, g));
+  p.code = graph::print(g);
+  EXPECT_EQ(graph::print(read_code(p)), p.code);
   p.outputs[0].name = "z";
-  EXPECT_ERROR(check_program(p, g), ErrorCode::DataLoss, "program 'g'");
+  EXPECT_ERROR(read_code(p), ErrorCode::DataLoss, "program 'g': its code is that of another");
+  p.code.pop_back();
+  p.code.pop_back();
+  EXPECT_ERROR(read_code(p), ErrorCode::DataLoss, "program 'g' is damaged: graph text, line ");
 }
 
 TEST(CheckPieces, NamesTheFirstThatDiffers) {

@@ -40,8 +40,7 @@ Planned read_program(const runtime::CompiledProgram& program, const Context& con
   const Level level = choose_level(options.cpu_level);
   check(program.mesh.ranks() == 1, ErrorCode::Unsupported,
         "the cpu backend runs one rank, program '{}' has {}", program.name, program.mesh.ranks());
-  Planned p{.graph = graph::parse(program.code), .plan = {}};
-  runtime::check_program(program, p.graph);
+  Planned p{.graph = runtime::read_code(program), .plan = {}};
   p.plan = Planner(p.graph, {.level = level, .threads = context.threads.size()}).build();
   runtime::check_pieces(program, p.plan.pieces());
   return p;

@@ -65,7 +65,7 @@ TEST_F(Hostile, TextThatIsNoGraph) {
        {std::string(), std::string("graph"), std::string(1000, '\0'),
         p.code.substr(0, p.code.size() / 2), fmt::format("{0}{0}", p.code)}) {
     p.code = code;
-    EXPECT_EQ(refusal(p).code(), ErrorCode::InvalidArgument);
+    EXPECT_EQ(refusal(p).code(), ErrorCode::DataLoss);
   }
 }
 

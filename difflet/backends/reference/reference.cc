@@ -56,8 +56,7 @@ void check_options(const runtime::BackendOptions& options) {
 }
 
 std::shared_ptr<const graph::Graph> read_program(const runtime::CompiledProgram& program) {
-  auto graph = std::make_shared<const graph::Graph>(graph::parse(program.code));
-  runtime::check_program(program, *graph);
+  auto graph = std::make_shared<const graph::Graph>(runtime::read_code(program));
   runtime::check_pieces(program, pieces_of(*graph));
   return graph;
 }
