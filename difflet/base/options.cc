@@ -37,6 +37,13 @@ bool has_word(std::string_view list, std::string_view word) {
   return std::find(all.begin(), all.end(), word) != all.end();
 }
 
+// A command as the lists of the table name it.
+std::string word_of(std::string_view command) {
+  std::string word(command);
+  std::replace(word.begin(), word.end(), ' ', '-');
+  return word;
+}
+
 std::size_t edits(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) {
@@ -110,7 +117,7 @@ std::optional<std::uint64_t> parse_seed(std::string_view text) {
 std::vector<const OptionDecl*> options_of(std::string_view command) {
   std::vector<const OptionDecl*> out;
   for (const OptionDecl& option : options()) {
-    if (has_word(option.commands, command)) {
+    if (has_word(option.commands, word_of(command))) {
       out.push_back(&option);
     }
   }
@@ -124,6 +131,19 @@ const OptionDecl* find_option(std::string_view command, std::string_view name) {
     }
   }
   return nullptr;
+}
+
+const OptionDecl* positional_option(std::string_view command) {
+  for (const OptionDecl* option : options_of(command)) {
+    if (option->positional) {
+      return option;
+    }
+  }
+  return nullptr;
+}
+
+bool is_required(const OptionDecl& option, std::string_view command) {
+  return has_word(option.required_by, word_of(command));
 }
 
 std::string allowed_values(const OptionDecl& option) {
@@ -182,14 +202,16 @@ void OptionValues::set(std::string_view name, std::string value) {
               : fmt::format("see 'difflet {} --help'", command_));
   }
   check_value(*option, value);
-  check(values_.emplace(name, std::move(value)).second, ErrorCode::InvalidArgument,
+  std::vector<std::string>& values = values_[std::string(name)];
+  check(option->positional || values.size() < option->values, ErrorCode::InvalidArgument,
         "--{} is given twice", name);
+  values.push_back(std::move(value));
 }
 
 void OptionValues::check_complete() const {
   for (const OptionDecl* option : options_of(command_)) {
-    check(given(option->name) || !has_word(option->required_by, command_),
-          ErrorCode::InvalidArgument, "{} needs --{}: {}", command_, option->name, option->help);
+    check(given(option->name) || !is_required(*option, command_), ErrorCode::InvalidArgument,
+          "{} needs --{}: {}", command_, option->name, option->help);
   }
 }
 
@@ -204,9 +226,15 @@ const OptionDecl& OptionValues::decl(std::string_view name) const {
 std::optional<std::string> OptionValues::optional_text(std::string_view name) const {
   const OptionDecl& option = decl(name);
   if (const auto found = values_.find(name); found != values_.end()) {
-    return found->second;
+    return found->second.front();
   }
   return option.fallback.empty() ? std::nullopt : std::optional<std::string>(option.fallback);
+}
+
+std::vector<std::string> OptionValues::texts(std::string_view name) const {
+  (void)decl(name);
+  const auto found = values_.find(name);
+  return found == values_.end() ? std::vector<std::string>{} : found->second;
 }
 
 std::string OptionValues::text(std::string_view name) const {

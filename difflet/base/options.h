@@ -25,14 +25,16 @@ struct OptionDecl {
   double min = 0, max = 0;              // Integer and Number: inclusive
   std::string_view choices = {};        // Text: the values allowed, separated by spaces; empty: any
   std::string_view help = {};
-  std::string_view commands = {};     // separated by spaces
+  std::string_view commands = {};     // separated by spaces; "cache-ls" is the command "cache ls"
   std::string_view required_by = {};  // commands that cannot do without
+  std::size_t values = 1;             // words that follow the name, each a value
+  bool positional = false;            // words without a name are its values, any number of them
   OptionEffect effect = OptionEffect::Run;
   std::string_view since = "0.1.0";
 };
 
 struct CommandDecl {
-  std::string_view name = {};
+  std::string_view name = {};     // one word or two
   std::string_view summary = {};  // one line
   std::string_view details = {};  // Markdown that help prints as it is
 };
@@ -41,6 +43,8 @@ std::span<const OptionDecl> options();
 std::span<const CommandDecl> commands();
 std::vector<const OptionDecl*> options_of(std::string_view command);
 const OptionDecl* find_option(std::string_view command, std::string_view name);  // null: none
+const OptionDecl* positional_option(std::string_view command);                   // null: none
+bool is_required(const OptionDecl& option, std::string_view command);
 
 // "1 ... 65536", "bf16 or f32"; empty where anything goes.
 std::string allowed_values(const OptionDecl& option);
@@ -55,7 +59,7 @@ class OptionValues {
   explicit OptionValues(std::string_view command) : command_(command) {}
 
   // Throws InvalidArgument, naming the option and what is allowed; for an unknown option with the
-  // nearest name.
+  // nearest name. An option of several values is set that many times.
   void set(std::string_view name, std::string value);
   // Throws InvalidArgument naming a required option that is missing.
   void check_complete() const;
@@ -70,12 +74,13 @@ class OptionValues {
   std::uint64_t seed(std::string_view name) const;
   std::string text(std::string_view name) const;
   std::optional<std::string> optional_text(std::string_view name) const;
+  std::vector<std::string> texts(std::string_view name) const;  // all values given
 
  private:
   const OptionDecl& decl(std::string_view name) const;
 
   std::string_view command_;
-  std::map<std::string, std::string, std::less<>> values_;
+  std::map<std::string, std::vector<std::string>, std::less<>> values_;
 };
 
 // As torch's manual_seed takes an integer: -2^63 ... 2^64 - 1, negative ones modulo 2^64. Nothing

@@ -21,9 +21,22 @@ struct CommandRow {
   void (*run)(const OptionValues&);
 };
 constexpr std::array kRunners{
-    CommandRow{"generate", run_generate},   CommandRow{"inspect", run_inspect},
-    CommandRow{"eval", run_eval},           CommandRow{"tokenize", run_tokenize},
+    CommandRow{"generate", run_generate},
+    CommandRow{"inspect", run_inspect},
+    CommandRow{"eval", run_eval},
+    CommandRow{"tokenize", run_tokenize},
+    CommandRow{"compile", run_compile},
+    CommandRow{"verify", run_verify},
+    CommandRow{"clean", run_clean},
     CommandRow{"reference", run_reference},
+    CommandRow{"cache ls", run_cache_ls},
+    CommandRow{"cache lookup", run_cache_lookup},
+    CommandRow{"cache explain-key", run_cache_explain_key},
+    CommandRow{"cache verify", run_cache_verify},
+    CommandRow{"cache rm", run_cache_rm},
+    CommandRow{"cache gc", run_cache_gc},
+    CommandRow{"cache export", run_cache_export},
+    CommandRow{"cache import", run_cache_import},
 };
 
 void run_request(const Request& request) {

@@ -57,10 +57,6 @@ DType dtype_option(const OptionValues& options) {
   return *dtype;
 }
 
-runtime::BackendOptions load_options(const OptionValues& options) {
-  return {.cpu_level = options.text("cpu-level"), .memory_limit = available_memory()};
-}
-
 std::size_t peak_memory() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);

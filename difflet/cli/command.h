@@ -6,7 +6,6 @@
 
 #include "difflet/base/context.h"
 #include "difflet/base/options.h"
-#include "difflet/runtime/backend.h"
 #include "difflet/tensor/dtype.h"
 
 namespace difflet::cli {
@@ -15,6 +14,17 @@ void run_generate(const OptionValues& options);
 void run_inspect(const OptionValues& options);
 void run_eval(const OptionValues& options);
 void run_tokenize(const OptionValues& options);
+void run_compile(const OptionValues& options);
+void run_verify(const OptionValues& options);
+void run_clean(const OptionValues& options);
+void run_cache_ls(const OptionValues& options);
+void run_cache_lookup(const OptionValues& options);
+void run_cache_explain_key(const OptionValues& options);
+void run_cache_verify(const OptionValues& options);
+void run_cache_rm(const OptionValues& options);
+void run_cache_gc(const OptionValues& options);
+void run_cache_export(const OptionValues& options);
+void run_cache_import(const OptionValues& options);
 void run_reference(const OptionValues& options);
 
 // Writes to standard output at once. Throws Unavailable (a closed pipe) or ResourceExhausted
@@ -28,7 +38,6 @@ void reserve_standard_streams() noexcept;
 
 LogLevel log_level(const OptionValues& options);
 DType dtype_option(const OptionValues& options);
-runtime::BackendOptions load_options(const OptionValues& options);
 
 // Bytes that this process may still take: what the machine has free, within its cgroup's limit.
 std::size_t available_memory();

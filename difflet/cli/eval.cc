@@ -3,14 +3,13 @@
 #include <string>
 #include <vector>
 
-#include "difflet/backends/registry.h"
 #include "difflet/base/error.h"
 #include "difflet/base/json.h"
 #include "difflet/cli/command.h"
 #include "difflet/cli/interrupt.h"
+#include "difflet/cli/targets.h"
 #include "difflet/cli/writable.h"
 #include "difflet/compile/component.h"
-#include "difflet/compile/program.h"
 #include "difflet/io/safetensors.h"
 #include "difflet/pipelines/model_index.h"
 
@@ -89,7 +88,7 @@ std::map<std::string, HostTensor> as_f32(const compile::NamedTensors& outputs) {
 void run_eval(const OptionValues& options) {
   const Clock start = Clock::now();
   Log log(log_level(options));
-  const runtime::Backend& backend = backends::find(options.text("backend"));
+  const compile::BuildOptions build = build_options(options);
   const std::filesystem::path output = options.text("output");
   check_writable(output);
   const auto place = pipelines::find_component(options.text("model"), options.text("component"));
@@ -97,22 +96,32 @@ void run_eval(const OptionValues& options) {
       compile::ComponentFolder::open(place.folder, place.class_name, options.text("variant"), log);
   check_no_weights(output, folder.checkpoint());
   const compile::NamedTensors inputs = read_inputs(options.text("inputs"));
-  const graph::Graph graph = folder.trace(shapes_of(inputs), dtype_option(options));
 
   ThreadPool threads(static_cast<int>(options.integer("threads")));
-  Context context{.log = log, .threads = threads};
-  compile::Program program(graph, compile::CheckpointWeights(folder.checkpoint()), backend, context,
-                           load_options(options));
+  Timings timings;
+  Context context{.log = log, .threads = threads, .timings = &timings};
+  context.record("open", Clock::now().wall_s - start.wall_s);
+  compile::ArtifactUse use = artifact_use(options);
+  use.expected_runs = options.integer("repeat");
+  const compile::Prepared prepared(component_name(options, folder), folder, {shapes_of(inputs)}, 0,
+                                   build, use, context);
+  tell_artifacts(options, use, {&prepared});
+  const compile::CheckpointWeights weights(folder.checkpoint(), [] { check_stop(); });
+  const auto executable = prepared.load(weights);
   Timing timing{.load_s = Clock::now().wall_s - start.wall_s, .runs = {}};
   compile::NamedTensors outputs;
   for (std::int64_t i = 0; i < options.integer("repeat"); ++i) {
     check_stop();
     const Clock before = Clock::now();
-    outputs = program.run(inputs);
+    outputs = executable->run(inputs);
     const Clock after = Clock::now();
     timing.runs.push_back({after.wall_s - before.wall_s, after.cpu_s - before.cpu_s});
   }
   io::write_safetensors(output, as_f32(outputs));
+  context.record("first run", timing.runs.front().wall_s);
+  if (options.flag("timings")) {
+    print_timings(timings);
+  }
   if (options.flag("json")) {
     print(as_json(timing).dump() + "\n");
   }

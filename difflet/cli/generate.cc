@@ -6,15 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "difflet/backends/registry.h"
 #include "difflet/base/error.h"
 #include "difflet/base/file.h"
 #include "difflet/base/json.h"
 #include "difflet/base/units.h"
+#include "difflet/base/version.h"
 #include "difflet/cli/command.h"
 #include "difflet/cli/interrupt.h"
 #include "difflet/cli/progress.h"
-#include "difflet/cli/version.h"
+#include "difflet/cli/targets.h"
 #include "difflet/cli/writable.h"
 #include "difflet/io/image.h"
 #include "difflet/pipelines/flux_pipeline.h"
@@ -111,9 +111,15 @@ void check_outputs(const fs::path& output, std::int64_t n) {
 }
 
 void print_start(const OptionValues& options, const GenerateRequest& request,
-                 const std::vector<pipelines::ComponentMemory>& memory, const std::string& backend,
+                 const std::vector<pipelines::ComponentMemory>& memory,
+                 const std::vector<const compile::Prepared*>& prepared, const std::string& backend,
                  int threads) {
   if (options.flag("json")) {
+    Json artifacts = Json::object();
+    for (const compile::Prepared* component : prepared) {
+      artifacts[component->name()] =
+          component->artifact() ? Json(component->artifact()->key()) : Json();
+    }
     Json planned = Json::object();
     for (const auto& component : memory) {
       planned[component.name] = component.bytes;
@@ -127,7 +133,8 @@ void print_start(const OptionValues& options, const GenerateRequest& request,
                  {"n", request.n},
                  {"steps", request.steps},
                  {"seed", request.seed},
-                 {"planned_bytes", planned}});
+                 {"planned_bytes", planned},
+                 {"artifacts", artifacts}});
   } else if (!options.flag("quiet")) {
     print_message(fmt::format("{}, {} thread{}\n", backend, threads, threads == 1 ? "" : "s"));
   }
@@ -167,29 +174,35 @@ void write_images(const OptionValues& options, const GenerateRequest& request,
 void run_generate(const OptionValues& options) {
   const Clock start = Clock::now();
   Log log(log_level(options));
-  const runtime::Backend& backend = backends::find(options.text("backend"));
+  const pipelines::PipelineOptions all = pipeline_options(options);
   const fs::path output = options.text("output");
   (void)io::image_format(output);
   check_writable(output_path(output, 0, options.integer("n")));
 
   ThreadPool threads(static_cast<int>(options.integer("threads")));
-  Context context{.log = log, .threads = threads};
-  pipelines::FluxPipeline pipeline(options.text("model"),
-                                   {.dtype = dtype_option(options),
-                                    .variant = options.text("variant"),
-                                    .backend = &backend,
-                                    .load = load_options(options)},
-                                   context);
+  Timings timings;
+  Context context{.log = log, .threads = threads, .timings = &timings};
+  pipelines::FluxPipeline pipeline(options.text("model"), all, context);
+  context.record("open", Clock::now().wall_s - start.wall_s);
   const GenerateRequest request = pipeline.resolved(read_request(options));
   io::check_image_size(io::image_format(output), *request.width, *request.height);
   warn_ignored(options, request, pipeline, log);
   const auto memory = pipeline.prepare(request);
   check_outputs(output, request.n);
-  print_start(options, request, memory, backend.describe(load_options(options)), threads.size());
+  std::vector<const compile::Prepared*> prepared;
+  for (const pipelines::Resident* component : pipeline.components()) {
+    prepared.push_back(&component->prepared());
+  }
+  tell_artifacts(options, all.artifacts, prepared);
+  print_start(options, request, memory, prepared,
+              all.build.backend->describe(all.build.backend_options), threads.size());
 
   const auto progress = make_progress(options);
   const std::vector<io::Image> images = pipeline.generate(request, *progress);
   write_images(options, request, pipeline, images);
+  if (options.flag("timings")) {
+    print_timings(timings);
+  }
   if (options.flag("json")) {
     const Clock end = Clock::now();
     print_event({{"event", "done"},

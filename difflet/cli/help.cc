@@ -5,8 +5,8 @@
 
 #include "difflet/base/error.h"
 #include "difflet/base/options.h"
+#include "difflet/base/version.h"
 #include "difflet/cli/parse.h"
-#include "difflet/cli/version.h"
 
 namespace difflet::cli {
 namespace {
@@ -31,13 +31,16 @@ std::string_view type_name(OptionType type) {
   return "";
 }
 
-bool required(const OptionDecl& option, std::string_view command) {
-  const std::string padded = fmt::format(" {} ", option.required_by);
-  return padded.find(fmt::format(" {} ", command)) != std::string::npos;
+std::string upper(std::string_view name) {
+  std::string text(name);
+  std::transform(text.begin(), text.end(), text.begin(), [](char c) {
+    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  });
+  return text;
 }
 
 std::string default_of(const OptionDecl& option, std::string_view command) {
-  if (required(option, command)) {
+  if (is_required(option, command)) {
     return "required";
   }
   if (!option.fallback.empty()) {
@@ -70,7 +73,10 @@ std::string wrapped(std::string_view text, std::size_t indent) {
 }
 
 std::string option_help(const OptionDecl& option, std::string_view command) {
-  std::string line = fmt::format("  --{} {}", option.name, type_name(option.type));
+  std::string line = fmt::format("  --{}", option.name);
+  for (std::size_t i = 0; i < option.values; ++i) {
+    line += fmt::format(" {}", type_name(option.type));
+  }
   line.resize(std::max(line.size() + 1, kColumn), ' ');
   std::string text(option.help);
   const std::string allowed = allowed_values(option);
@@ -137,10 +143,20 @@ std::string version_line() { return fmt::format("difflet {}\n", kVersion); }
 std::string general_help() {
   std::string text = "usage: difflet COMMAND [--option value ...]\n\ncommands:\n";
   for (const CommandDecl& command : commands()) {
-    text += fmt::format("  {:<12}{}\n", command.name, command.summary);
+    text += fmt::format("  {:<19}{}\n", command.name, command.summary);
   }
   text +=
       "\n'difflet COMMAND --help' lists the options of a command; --version prints the version.\n";
+  return text;
+}
+
+std::string family_help(std::string_view first) {
+  std::string text = fmt::format("usage: difflet {} VERB [--option value ...]\n\n", first);
+  for (const CommandDecl& command : commands()) {
+    if (command.name.starts_with(fmt::format("{} ", first))) {
+      text += fmt::format("  {:<19}{}\n", command.name, command.summary);
+    }
+  }
   return text;
 }
 
@@ -150,7 +166,9 @@ std::string command_help(std::string_view name) {
     if (command.name != name) {
       continue;
     }
-    text = fmt::format("usage: difflet {0} [--option value ...]\n\n{0}: {1}\n\n", command.name,
+    const OptionDecl* words = positional_option(name);
+    text = fmt::format("usage: difflet {0}{1} [--option value ...]\n\n{0}: {2}\n\n", command.name,
+                       words == nullptr ? "" : fmt::format(" [{} ...]", upper(words->name)),
                        command.summary);
     if (!command.details.empty()) {
       text += wrapped(command.details, 0) + "\n";

@@ -9,6 +9,8 @@
 #include "difflet/cli/command.h"
 #include "difflet/cli/progress.h"
 #include "difflet/compile/component.h"
+#include "difflet/compile/staged.h"
+#include "difflet/graph/passes/split_bindings.h"
 #include "difflet/pipelines/flux_pipeline.h"
 #include "difflet/pipelines/flux_shapes.h"
 #include "difflet/pipelines/model_index.h"
@@ -25,11 +27,30 @@ struct Stored {
   std::map<std::string, std::size_t> bytes;  // by dtype
 };
 
+// What binding times save.
+struct Split {
+  std::size_t request_nodes = 0, schedule_nodes = 0, step_nodes = 0;
+  double flops_saved = 0;              // a step
+  std::size_t weight_bytes_saved = 0;  // that a step does not read
+  std::vector<std::string> notes;      // what moved where, and what did not
+};
+
 struct Row {
   std::string name, class_name;
   Stored stored;
   runtime::MemoryReport planned;
+  Split split;
 };
+
+Split split_of(const graph::Graph& graph, std::int64_t capacity) {
+  const auto split = graph::passes::split_bindings(graph, {.schedule_capacity = capacity});
+  return {.request_nodes = split.request ? split.request->nodes().size() : 0,
+          .schedule_nodes = split.schedule ? split.schedule->nodes().size() : 0,
+          .step_nodes = split.step.nodes().size(),
+          .flops_saved = split.flops_saved,
+          .weight_bytes_saved = split.weight_bytes_saved,
+          .notes = split.notes};
+}
 
 Stored count(const ComponentFolder& folder) {
   Stored stored;
@@ -65,7 +86,14 @@ Json as_json(const Row& row) {
           {"planned_bytes",
            {{"weights", row.planned.weight_bytes},
             {"activations", row.planned.arena_bytes},
-            {"scratch", row.planned.scratch_bytes}}}};
+            {"scratch", row.planned.scratch_bytes}}},
+          {"split",
+           {{"request_nodes", row.split.request_nodes},
+            {"schedule_nodes", row.split.schedule_nodes},
+            {"step_nodes", row.split.step_nodes},
+            {"flops_saved_a_step", row.split.flops_saved},
+            {"weight_bytes_saved_a_step", row.split.weight_bytes_saved},
+            {"moved", row.split.notes}}}};
 }
 
 void print_row(const Row& row) {
@@ -75,6 +103,13 @@ void print_row(const Row& row) {
       row.name, row.class_name, row.stored.parameters, text_of(row.stored),
       readable_bytes(row.planned.weight_bytes), readable_bytes(row.planned.arena_bytes),
       readable_bytes(row.planned.scratch_bytes)));
+  if (row.split.request_nodes + row.split.schedule_nodes > 0) {
+    print(fmt::format(
+        "{:<16} by binding time: request {} nodes, schedule {}, step {}; each step saves {:.3g} "
+        "GFLOP and {} of weights\n",
+        "", row.split.request_nodes, row.split.schedule_nodes, row.split.step_nodes,
+        row.split.flops_saved * 1e-9, readable_bytes(row.split.weight_bytes_saved)));
+  }
 }
 
 class Inspector {
@@ -90,26 +125,43 @@ class Inspector {
     return {.name = name,
             .class_name = folder.class_name(),
             .stored = count(folder),
-            .planned = backend_.plan(graph, context_, load_)};
+            .planned = compile::planned_memory(programs(graph), backend_, context_, load_),
+            .split = split_of(graph, capacity())};
   }
   graph::Graph trace(const ComponentFolder& folder, const ProgramSize& size) const {
     return folder.trace(pipelines::flux_shapes(folder.model(), size), dtype_option(options_));
   }
+  // What moved between the programs, then what runs each op of each.
   std::vector<std::string> why(const graph::Graph& graph) const {
-    return backend_.explain(graph, context_, load_);
+    std::vector<std::string> lines = split_of(graph, capacity()).notes;
+    const compile::StagedPrograms staged = programs(graph);
+    for (const runtime::CompiledProgram* program : staged.all()) {
+      for (const std::string& line : backend_.explain(*program, context_, load_)) {
+        lines.push_back(fmt::format("{}: {}", program->name, line));
+      }
+    }
+    return lines;
   }
   ComponentFolder open(const pipelines::ComponentPlace& place) const {
     return ComponentFolder::open(place.folder, place.class_name, options_.text("variant"),
                                  context_.log);
   }
   pipelines::PipelineOptions pipeline_options() const {
-    return {.dtype = dtype_option(options_),
-            .variant = options_.text("variant"),
-            .backend = &backend_,
-            .load = load_};
+    return {.build = {.dtype = dtype_option(options_),
+                      .schedule_capacity = options_.integer("schedule-capacity"),
+                      .variant = options_.text("variant"),
+                      .backend = &backend_,
+                      .backend_options = load_},
+            .artifacts = {},
+            .sizes = {}};
   }
 
  private:
+  std::int64_t capacity() const { return options_.integer("schedule-capacity"); }
+  compile::StagedPrograms programs(const graph::Graph& graph) const {
+    return compile::compile_programs(graph, capacity(), backend_, context_, load_);
+  }
+
   const OptionValues& options_;
   Context& context_;
   const runtime::Backend& backend_;
@@ -153,7 +205,14 @@ void inspect_component(const OptionValues& options, const Inspector& inspector,
   }
   const Row row =
       inspector.inspect(name.empty() ? place.folder.filename().string() : name, folder, size);
-  options.flag("json") ? print_event(as_json(row)) : print_row(row);
+  if (options.flag("json")) {
+    print_event(as_json(row));
+    return;
+  }
+  print_row(row);
+  for (const std::string& note : row.split.notes) {
+    print(fmt::format("  {}\n", note));
+  }
 }
 
 void inspect_pipeline(const OptionValues& options, const Inspector& inspector,

@@ -21,9 +21,13 @@ namespace {
        near ? fmt::format("did you mean '{}'?", *near) : "see 'difflet --help'");
 }
 
-// What CLI11 left over: an unknown option or a word where none belongs.
-void refuse_extra(OptionValues& values, const std::string& argument) {
+// What CLI11 left over: a word without a name, or an unknown option.
+void take_extra(OptionValues& values, const std::string& argument) {
   if (!argument.starts_with('-') || argument == "-") {
+    if (const OptionDecl* positional = positional_option(values.command())) {
+      values.set(positional->name, argument);
+      return;
+    }
     fail(ErrorCode::InvalidArgument, "{} does not take the argument '{}'; see 'difflet {} --help'",
          values.command(), argument, values.command());
   }
@@ -42,9 +46,11 @@ void declare_options(CLI::App& app, std::string_view command) {
     if (option->type == OptionType::Flag) {
       app.add_flag(name)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     } else {
-      // One value for each time that the option is given; OptionValues refuses the second.
-      app.add_option(name)->type_size(1)->expected(1)->multi_option_policy(
-          CLI::MultiOptionPolicy::TakeAll);
+      // OptionValues refuses an option that is given twice.
+      app.add_option(name)
+          ->type_size(1)
+          ->expected(static_cast<int>(option->values))
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     }
   }
 }
@@ -70,6 +76,11 @@ std::vector<std::string> separate_values(std::string_view command, int argc,
           option->name, option->help);
     words.push_back(fmt::format("--{}", option->name));
     words.emplace_back(joined ? word.substr(equals + 1) : std::string_view(argv[++i]));
+    for (std::size_t more = 1; more < option->values; ++more) {
+      check(i + 1 < argc, ErrorCode::InvalidArgument, "--{} needs {} values: {}", option->name,
+            option->values, option->help);
+      words.emplace_back(argv[++i]);
+    }
   }
   std::reverse(words.begin(), words.end());
   return words;
@@ -77,8 +88,8 @@ std::vector<std::string> separate_values(std::string_view command, int argc,
 
 OptionValues values_of(const CLI::App& app, std::string_view command) {
   OptionValues values(command);
-  if (const auto extras = app.remaining(); !extras.empty()) {
-    refuse_extra(values, extras.front());
+  for (const std::string& extra : app.remaining()) {
+    take_extra(values, extra);
   }
   for (const OptionDecl* option : options_of(command)) {
     const std::vector<std::string>& given =
@@ -120,12 +131,27 @@ Request parse_arguments(int argc, const char* const* argv) {
   if (first == "--version") {
     return {.options = std::nullopt, .text = version_line()};
   }
+  const std::string_view second = argc > 2 ? argv[2] : "";
+  const std::string both = fmt::format("{} {}", first, second);
   for (const CommandDecl& command : commands()) {
-    if (command.name == first) {
-      return parse_command(command.name, argc - 1, argv + 1);
+    const bool two_words = command.name.find(' ') != std::string_view::npos;
+    if (command.name == (two_words ? std::string_view(both) : first)) {
+      const int skipped = two_words ? 2 : 1;
+      return parse_command(command.name, argc - skipped, argv + skipped);
     }
   }
-  refuse_command(first);
+  std::vector<std::string_view> verbs;
+  for (const CommandDecl& command : commands()) {
+    if (command.name.starts_with(fmt::format("{} ", first))) {
+      verbs.push_back(command.name.substr(first.size() + 1));
+    }
+  }
+  if (!verbs.empty() && argc > 2 && (second == "--help" || second == "-h")) {
+    return {.options = std::nullopt, .text = family_help(first)};
+  }
+  check(verbs.empty() || argc > 2, ErrorCode::InvalidArgument, "{} needs one of the verbs {}",
+        first, fmt::join(verbs, ", "));
+  refuse_command(verbs.empty() ? first : std::string_view(both));
 }
 
 }  // namespace difflet::cli

@@ -20,6 +20,7 @@ Request parse_arguments(int argc, const char* const* argv);
 
 std::string general_help();
 std::string command_help(std::string_view command);
+std::string family_help(std::string_view first);  // of the commands that begin with this word
 std::string version_line();
 
 // The pages docs/reference/cli.md and docs/reference/errors.md.

@@ -110,6 +110,9 @@ void ComponentFolder::check_parameters(const graph::Graph& graph) const {
 }
 
 HostTensor CheckpointWeights::whole(const graph::ParamDecl& param) const {
+  if (check_stop_) {
+    check_stop_();
+  }
   const auto name = find_name(*checkpoint_, param);
   check(name.has_value(), ErrorCode::DataLoss, "tensor '{}' is missing", param.name);
   return checkpoint_->tensor(*name).reshaped(param.shape);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -52,12 +53,16 @@ class ComponentFolder {
 // declaration has fewer. Lets mapped pages go once a tensor has been packed.
 class CheckpointWeights : public runtime::WeightSource {
  public:
-  explicit CheckpointWeights(const io::Checkpoint& checkpoint) : checkpoint_(&checkpoint) {}
+  // `check_stop` is called before each tensor, and may throw: packing can take minutes.
+  explicit CheckpointWeights(const io::Checkpoint& checkpoint,
+                             std::function<void()> check_stop = nullptr)
+      : checkpoint_(&checkpoint), check_stop_(std::move(check_stop)) {}
   HostTensor whole(const graph::ParamDecl& param) const override;
   void done(const graph::ParamDecl& param) const override;
 
  private:
   const io::Checkpoint* checkpoint_;
+  std::function<void()> check_stop_;
 };
 
 }  // namespace difflet::compile

@@ -36,10 +36,10 @@ Resident open_component(const ModelIndex& index, const std::string& name, std::s
   const std::string& class_name = index.class_of(name);
   check(class_name == expected, ErrorCode::Unsupported, "{}: {} is a {}; {} takes a {} there",
         index.folder.string(), name, class_name, kPipeline, expected);
-  return {
-      name,
-      compile::ComponentFolder::open(index.folder / name, class_name, options.variant, context.log),
-      options, context};
+  return {name,
+          compile::ComponentFolder::open(index.folder / name, class_name, options.build.variant,
+                                         context.log),
+          options, context};
 }
 
 sampling::FlowMatchEulerConfig open_listed_scheduler(const ModelIndex& index, Log& log) {
@@ -83,6 +83,15 @@ HostTensor filled(DType dtype, std::int64_t n, float value) {
   return sampling::make_tensor(dtype, {n}, [value](std::size_t) { return value; });
 }
 
+// The transformer's timesteps of a schedule, t / 1000: [steps, n]. Rounded before the division too, as
+// the original's tensor is.
+HostTensor timestep_rows(const sampling::Schedule& schedule, std::int64_t n, DType dtype) {
+  const auto steps = static_cast<std::int64_t>(schedule.timesteps.size());
+  return sampling::make_tensor(dtype, {steps, n}, [&](std::size_t i) {
+    return sampling::rounded(schedule.timesteps[i / static_cast<std::size_t>(n)], dtype) / 1000.0F;
+  });
+}
+
 void check_finite(const HostTensor& tensor, const std::string& what) {
   try {
     runtime::check_finite(what, tensor);
@@ -122,7 +131,7 @@ FluxPipeline::FluxPipeline(const fs::path& folder, const PipelineOptions& option
       transformer_(
           open_component(index_, "transformer", "FluxTransformer2DModel", options_, context)),
       vae_(open_component(index_, "vae", "AutoencoderKL", options_, context)) {
-  require(options.backend != nullptr, "a pipeline without a backend");
+  require(options.build.backend != nullptr, "a pipeline without a backend");
   check_fit();
   const auto& clip = text_encoder_.folder().as<encoders::ClipTextModel>().config();
   clip_length_ =
@@ -157,6 +166,10 @@ void FluxPipeline::check_fit() const {
 GenerateRequest FluxPipeline::resolved(GenerateRequest request) const {
   const std::int64_t sample_size = vae_.folder().as<autoencoders::KlDecoder>().config().sample_size;
   const std::int64_t multiple = 2 * vae_scale_;
+  if (!options_.sizes.empty() && !request.width && !request.height) {
+    request.width = options_.sizes.front().width;
+    request.height = options_.sizes.front().height;
+  }
   const auto size = [&](std::optional<std::int64_t> given, std::string_view name) {
     const std::int64_t value = given.value_or(sample_size);
     check(value > 0 && value % multiple == 0, ErrorCode::InvalidArgument,
@@ -166,6 +179,7 @@ GenerateRequest FluxPipeline::resolved(GenerateRequest request) const {
   };
   request.width = size(request.width, "width");
   request.height = size(request.height, "height");
+  check_allowed({*request.width, *request.height});
   check(request.n >= 1, ErrorCode::InvalidArgument, "n: {} is not positive", request.n);
   check(request.max_sequence_length >= 1 && request.max_sequence_length <= 512,
         ErrorCode::InvalidArgument, "max_sequence_length: {} is not in 1 ... 512",
@@ -176,6 +190,17 @@ GenerateRequest FluxPipeline::resolved(GenerateRequest request) const {
       scheduler_, request.steps, std::nullopt,
       sampling::calculate_shift(latent_size(request).tokens(), scheduler_));
   return request;
+}
+
+void FluxPipeline::check_allowed(const PictureSize& size) const {
+  std::vector<std::string> allowed;
+  for (const PictureSize& one : options_.sizes) {
+    allowed.push_back(fmt::format("{}x{}", one.width, one.height));
+  }
+  check(allowed.empty() ||
+            std::find(options_.sizes.begin(), options_.sizes.end(), size) != options_.sizes.end(),
+        ErrorCode::InvalidArgument, "{}x{} is not among the sizes {}", size.width, size.height,
+        fmt::join(allowed, ", "));
 }
 
 LatentSize FluxPipeline::latent_size(const GenerateRequest& request) const {
@@ -198,10 +223,38 @@ std::vector<const Resident*> FluxPipeline::components() const {
   return {&text_encoder_, &text_encoder_2_, &transformer_, &vae_};
 }
 
+std::vector<models::ShapeMap> FluxPipeline::shapes(const Resident& component,
+                                                   const GenerateRequest& request) const {
+  std::vector<GenerateRequest> requests;
+  for (const PictureSize& size : options_.sizes) {
+    requests.push_back(request);
+    requests.back().width = size.width;
+    requests.back().height = size.height;
+  }
+  if (requests.empty()) {
+    requests.push_back(request);
+  }
+  std::vector<models::ShapeMap> all;
+  for (const GenerateRequest& one : requests) {
+    models::ShapeMap map = flux_shapes(component.folder().model(), program_size(one));
+    if (std::find(all.begin(), all.end(), map) == all.end()) {
+      all.push_back(std::move(map));
+    }
+  }
+  return all;
+}
+
 void FluxPipeline::prepare_components(const GenerateRequest& request) {
-  const ProgramSize size = program_size(request);
+  const std::int64_t passes = request.uses_true_cfg() ? 2 : 1;
   for (Resident* r : {&text_encoder_, &text_encoder_2_, &transformer_, &vae_}) {
-    r->prepare(flux_shapes(r->folder().model(), size));
+    const std::vector<models::ShapeMap> all = shapes(*r, request);
+    const auto current =
+        std::find(all.begin(), all.end(), flux_shapes(r->folder().model(), program_size(request)));
+    require(current != all.end(), "a size that is not among the allowed ones");
+    const std::int64_t runs = r == &transformer_ ? passes * request.steps
+                              : r == &vae_       ? request.n
+                                                 : passes;
+    r->prepare(all, static_cast<std::size_t>(current - all.begin()), runs);
   }
 }
 
@@ -216,7 +269,7 @@ std::size_t FluxPipeline::largest_stage() const {
 }
 
 void FluxPipeline::refuse_memory(const GenerateRequest& request, std::size_t needed) {
-  const std::size_t limit = options_.load.memory_limit;
+  const std::size_t limit = options_.build.backend_options.memory_limit;
   std::string advice = "a smaller size needs less";
   if (request.n > 1) {
     // Activations grow with n; weights do not.
@@ -238,7 +291,7 @@ void FluxPipeline::refuse_memory(const GenerateRequest& request, std::size_t nee
 
 std::vector<ComponentMemory> FluxPipeline::prepare(const GenerateRequest& request) {
   prepare_components(request);
-  const std::size_t limit = options_.load.memory_limit;
+  const std::size_t limit = options_.build.backend_options.memory_limit;
   keep_ = limit == 0 || planned_bytes() <= limit ? Keep::Loaded : Keep::OneAtATime;
   if (keep_ == Keep::OneAtATime && largest_stage() > limit) {
     refuse_memory(request, largest_stage());
@@ -304,33 +357,40 @@ TextEmbedding FluxPipeline::encode(const std::string& prompt, const std::string&
 HostTensor FluxPipeline::denoise(const GenerateRequest& request, HostTensor latents,
                                  const TextEmbedding& positive,
                                  const std::optional<TextEmbedding>& negative, Observer& observer) {
-  const DType dtype = options_.dtype;
+  const DType dtype = options_.build.dtype;
   const LatentSize size = latent_size(request);
   const sampling::Schedule schedule =
       sampling::make_schedule(scheduler_, request.steps, sampling::linear_sigmas(request.steps),
                               sampling::calculate_shift(size.tokens(), scheduler_));
-  compile::NamedTensors inputs{
-      {"img_ids", image_positions(size, dtype)},
-      {"txt_ids", HostTensor(DType::F32, {request.max_sequence_length, 3})},
+  compile::StagedExecutable& transformer = transformer_.loaded(observer);
+  const compile::NamedTensors timesteps{{"timestep", timestep_rows(schedule, size.n, dtype)}};
+  const auto begin = [&](const TextEmbedding& text) {
+    compile::NamedTensors inputs{
+        {"img_ids", image_positions(size, dtype)},
+        {"txt_ids", HostTensor(DType::F32, {request.max_sequence_length, 3})},
+        {"encoder_hidden_states", repeated(text.tokens, size.n)},
+        {"pooled_projections", repeated(text.pooled, size.n)},
+    };
+    if (guidance_embeds_) {
+      inputs["guidance"] = filled(DType::F32, size.n, static_cast<float>(request.guidance));
+    }
+    return transformer.begin(inputs, timesteps);
   };
-  if (guidance_embeds_) {
-    inputs["guidance"] = filled(DType::F32, size.n, static_cast<float>(request.guidance));
+  compile::StagedExecutable::Request with = begin(positive);
+  std::optional<compile::StagedExecutable::Request> without;
+  if (negative) {
+    without = begin(*negative);
   }
-  const auto predict = [&](const TextEmbedding& text) {
-    inputs["encoder_hidden_states"] = repeated(text.tokens, size.n);
-    inputs["pooled_projections"] = repeated(text.pooled, size.n);
-    return transformer_.run(inputs, observer).at("sample");
-  };
   for (std::size_t i = 0; i < schedule.timesteps.size(); ++i) {
     observer.check_stop();
     const Stopwatch watch;
-    // Rounded before the division too, as the original's tensor is.
-    const float t = sampling::rounded(schedule.timesteps[i], dtype) / 1000.0F;
-    inputs["timestep"] = filled(dtype, size.n, t);
-    inputs["hidden_states"] = latents;
-    HostTensor velocity = predict(positive);
-    if (negative) {
-      velocity = sampling::true_cfg(velocity, predict(*negative), request.true_cfg_scale);
+    const auto predict = [&](compile::StagedExecutable::Request& text) {
+      return transformer.step(text, static_cast<std::int64_t>(i), {{"hidden_states", latents}})
+          .at("sample");
+    };
+    HostTensor velocity = predict(with);
+    if (without) {
+      velocity = sampling::true_cfg(velocity, predict(*without), request.true_cfg_scale);
     }
     latents = sampling::euler_step(schedule, i, velocity, latents);
     check_finite(latents, fmt::format("latents after step {} of {}", i + 1, request.steps));
@@ -359,8 +419,8 @@ std::vector<io::Image> FluxPipeline::decode(const GenerateRequest& request,
 
 std::vector<io::Image> FluxPipeline::generate(const GenerateRequest& request, Observer& observer) {
   prepare(request);
-  text_encoder_.load(observer);
-  text_encoder_2_.load(observer);
+  text_encoder_.loaded(observer);
+  text_encoder_2_.loaded(observer);
   std::optional<TextEmbedding> negative;
   const TextEmbedding positive = run_stage(observer, "encode", [&] {
     if (request.uses_true_cfg()) {
@@ -370,14 +430,14 @@ std::vector<io::Image> FluxPipeline::generate(const GenerateRequest& request, Ob
   });
   after_stage({&text_encoder_, &text_encoder_2_});
 
-  HostTensor latents = initial_latents(latent_size(request), request.seed, options_.dtype);
+  HostTensor latents = initial_latents(latent_size(request), request.seed, options_.build.dtype);
   observer.tensor("initial_latents", latents);
-  transformer_.load(observer);
+  transformer_.loaded(observer);
   latents = run_stage(observer, "denoise",
                       [&] { return denoise(request, latents, positive, negative, observer); });
   after_stage({&transformer_});
 
-  vae_.load(observer);
+  vae_.loaded(observer);
   std::vector<io::Image> images =
       run_stage(observer, "decode", [&] { return decode(request, latents, observer); });
   after_stage({&vae_});

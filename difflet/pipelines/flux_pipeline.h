@@ -71,11 +71,15 @@ class FluxPipeline {
   std::vector<const Resident*> components() const;
   ProgramSize program_size(const GenerateRequest& request) const;  // of a resolved request
   bool uses_guidance() const noexcept { return guidance_embeds_; }
+  // Inputs of a component for every size that the options allow, or for the request's alone.
+  std::vector<models::ShapeMap> shapes(const Resident& component,
+                                       const GenerateRequest& request) const;
 
  private:
   enum class Keep { Loaded, OneAtATime };
 
   void check_fit() const;
+  void check_allowed(const PictureSize& size) const;
   LatentSize latent_size(const GenerateRequest& request) const;
   void prepare_components(const GenerateRequest& request);
   std::size_t planned_bytes() const;

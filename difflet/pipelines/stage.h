@@ -1,24 +1,14 @@
 // Running a stage of a pipeline under an observer's eyes.
 #pragma once
 
-#include <chrono>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 
+#include "difflet/base/timings.h"
 #include "difflet/pipelines/observer.h"
 
 namespace difflet::pipelines {
-
-class Stopwatch {
- public:
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
 
 // The result of f(); the observer may stop it before, and hears of its begin and its end.
 template <typename F>

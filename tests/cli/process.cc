@@ -41,6 +41,8 @@ std::string read_all(const fs::path& path) {
     const rlimit limit{options.file_limit, options.file_limit};
     ::setrlimit(RLIMIT_FSIZE, &limit);
   }
+  // Not the user's own store of artifacts.
+  ::setenv("XDG_CACHE_HOME", (folder / "cache").c_str(), 1);
   ::execv(argv[0], argv);
   std::_Exit(127);
 }

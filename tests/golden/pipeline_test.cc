@@ -109,14 +109,21 @@ std::vector<Case> cases() {
 
 class PipelineGolden : public ::testing::TestWithParam<Case> {};
 
+PipelineOptions options_of(const std::string& backend, DType dtype, std::size_t memory_limit = 0) {
+  return {.build = {.dtype = dtype,
+                    .variant = "",
+                    .backend = &backends::find(backend),
+                    .backend_options = {.cpu_level = "", .memory_limit = memory_limit}},
+          .artifacts = {},
+          .sizes = {}};
+}
+
 TEST_P(PipelineGolden, PictureIsTheOriginals) {
   const auto& [name, folder, model, backend, dtype] = GetParam();
   Log log(LogLevel::Off);
   ThreadPool threads(2);
   Context context{.log = log, .threads = threads};
-  FluxPipeline pipeline(
-      model, {.dtype = dtype, .variant = "", .backend = &backends::find(backend), .load = {}},
-      context);
+  FluxPipeline pipeline(model, options_of(backend, dtype), context);
   const GenerateRequest request =
       pipeline.resolved(read_request(read_json_file(folder / "case.json")));
   Recorder recorder;
@@ -151,12 +158,7 @@ TEST(PipelineResident, LittleMemoryMakesTheSamePicture) {
   Log log(LogLevel::Off);
   ThreadPool threads(2);
   Context context{.log = log, .threads = threads};
-  const auto with_limit = [&](std::size_t limit) {
-    return PipelineOptions{.dtype = DType::BF16,
-                           .variant = "",
-                           .backend = &backends::find("cpu"),
-                           .load = {.cpu_level = "", .memory_limit = limit}};
-  };
+  const auto with_limit = [&](std::size_t limit) { return options_of("cpu", DType::BF16, limit); };
   const std::filesystem::path model = golden::data("pipelines/schnell/model");
   const GenerateRequest small{.prompt = "a moon",
                               .negative_prompt = {},
@@ -188,10 +190,8 @@ TEST(PipelineResident, AnotherRequestBetweenChangesNothing) {
   Log log(LogLevel::Off);
   ThreadPool threads(2);
   Context context{.log = log, .threads = threads};
-  FluxPipeline pipeline(
-      golden::data("pipelines/schnell/model"),
-      {.dtype = DType::BF16, .variant = "", .backend = &backends::find("cpu"), .load = {}},
-      context);
+  FluxPipeline pipeline(golden::data("pipelines/schnell/model"), options_of("cpu", DType::BF16),
+                        context);
   GenerateRequest request{.prompt = "a moon",
                           .negative_prompt = {},
                           .width = 32,
