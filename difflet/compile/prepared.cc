@@ -1,0 +1,323 @@
+#include "difflet/compile/prepared.h"
+
+#include <algorithm>
+#include <future>
+#include <numeric>
+#include <utility>
+
+#include "difflet/artifact/fingerprint.h"
+#include "difflet/artifact/sha256.h"
+#include "difflet/base/error.h"
+#include "difflet/base/units.h"
+#include "difflet/base/version.h"
+
+namespace difflet::compile {
+namespace {
+
+namespace fs = std::filesystem;
+using artifact::ShardMode;
+using artifact::Stage;
+using runtime::CompiledProgram;
+
+artifact::ShapeEntry shape_entry(const models::ShapeMap& shapes, const graph::Graph& graph) {
+  artifact::ShapeEntry entry;
+  for (const auto& [name, shape] : shapes) {
+    entry.inputs.emplace(name, graph::Dims(shape.dims().begin(), shape.dims().end()));
+  }
+  entry.graph = artifact::sha256_hex(graph::print(graph));
+  return entry;
+}
+
+artifact::Identity identity_without_source(const ComponentFolder& folder,
+                                           std::vector<artifact::ShapeEntry> shapes,
+                                           const spmd::Mesh& mesh, const BuildOptions& build) {
+  artifact::Identity identity;
+  identity.model = folder.class_name();
+  identity.mesh = mesh;
+  identity.dtype = build.dtype;
+  identity.options["schedule_capacity"] = build.schedule_capacity;
+  identity.backend = build.backend->name();
+  identity.toolchain = build.backend->toolchain(build.backend_options);
+  identity.toolchain["difflet"] = kVersion;
+  artifact::add_shapes(identity, std::move(shapes));
+  return identity;
+}
+
+artifact::Source source(const ComponentFolder& folder, const BuildOptions& build,
+                        const fs::path& store, Context& context) {
+  artifact::FingerprintReport report;
+  artifact::Source found =
+      artifact::source_of(folder.path(), build.variant, store, context.threads, &report);
+  context.record("fingerprint", report.seconds, report.cached ? "known" : "every weight was read");
+  return found;
+}
+
+std::optional<CompiledProgram> optional_program(const artifact::Artifact& artifact,
+                                                std::size_t shape, Stage stage) {
+  const auto& programs = artifact.manifest().programs;
+  const bool there = std::any_of(programs.begin(), programs.end(), [&](const auto& record) {
+    return record.shape == shape && record.stage == stage;
+  });
+  return there ? std::optional(artifact.program(shape, stage)) : std::nullopt;
+}
+
+// Packs all pieces of the programs that `sink` wants.
+void pack_all(const std::vector<const CompiledProgram*>& programs, std::int64_t rank,
+              const runtime::WeightSource& checkpoint, runtime::PieceSink& sink,
+              const BuildOptions& build, Context& context) {
+  for (const CompiledProgram* program : programs) {
+    build.backend->pack(*program, rank, checkpoint, sink, context, build.backend_options);
+  }
+}
+
+}  // namespace
+
+artifact::Identity identity_of(const ComponentFolder& folder,
+                               std::span<const models::ShapeMap> shapes, const BuildOptions& build,
+                               const fs::path& store, Context& context) {
+  std::vector<artifact::ShapeEntry> entries;
+  entries.reserve(shapes.size());
+  for (const models::ShapeMap& map : shapes) {
+    entries.push_back(shape_entry(map, folder.trace(map, build.dtype)));
+  }
+  artifact::Identity identity = identity_without_source(folder, std::move(entries), {}, build);
+  identity.source = source(folder, build, store, context);
+  return identity;
+}
+
+Prepared::Prepared(std::string name, const ComponentFolder& folder,
+                   std::vector<models::ShapeMap> shapes, std::size_t current,
+                   const BuildOptions& build, const ArtifactUse& use, Context& context)
+    : name_(std::move(name)), folder_(&folder), build_(build), use_(use), context_(&context) {
+  require(current < shapes.size(), "shapes without the current one");
+  const Stopwatch trace;
+  graph_ = folder.trace(shapes[current], build.dtype);
+  context.record(name_ + ": trace", trace.seconds());
+  if (use_.mode != ArtifactMode::Off) {
+    const Stopwatch lookup;
+    std::swap(shapes.front(), shapes[current]);
+    look_up(shapes);
+    context.record(name_ + ": lookup", lookup.seconds(),
+                   artifact_ ? "artifact " + artifact_->key() : reason_);
+  }
+  if (!artifact_) {
+    if (use_.mode == ArtifactMode::Require) {
+      refuse(reason_);
+    }
+    const Stopwatch compile;
+    programs_ = compile_programs(graph_, build_.schedule_capacity, *build_.backend, context,
+                                 build_.backend_options);
+    context.record(name_ + ": compile", compile.seconds());
+  }
+  const Stopwatch plan;
+  planned_ = planned_memory(programs_, *build_.backend, context, build_.backend_options);
+  context.record(name_ + ": plan", plan.seconds());
+}
+
+// The first of `shapes` is the one to run.
+void Prepared::look_up(std::span<const models::ShapeMap> shapes) {
+  const artifact::Store store(use_.store);
+  std::error_code absent;
+  if (!fs::is_directory(use_.store / "artifacts", absent)) {
+    reason_ = fmt::format("there is no artifact store in {}", use_.store.string());
+    return;
+  }
+  std::vector<artifact::ShapeEntry> entries{shape_entry(shapes.front(), graph_)};
+  for (const models::ShapeMap& map : shapes.subspan(1)) {
+    entries.push_back(shape_entry(map, folder_->trace(map, build_.dtype)));
+  }
+  const artifact::ShapeEntry wanted = entries.front();
+  artifact::Identity identity =
+      identity_without_source(*folder_, std::move(entries), graph_.mesh(), build_);
+  identity.source = source(*folder_, build_, use_.store, *context_);
+  const artifact::Lookup found = store.find(identity);
+  reason_ = found.reason;
+  if (!found.artifact) {
+    return;
+  }
+  artifact_ = found.artifact;
+  if (artifact_->weight_state() == artifact::WeightState::Absent &&
+      use_.mode == ArtifactMode::Require) {
+    refuse(artifact_->weight_reason());
+  }
+  try {
+    take_programs(wanted);
+  } catch (const Error& e) {
+    artifact_.reset();
+    reason_ = e.message();
+  }
+}
+
+void Prepared::take_programs(const artifact::ShapeEntry& shape) {
+  const auto index = artifact_->shape_index(shape);
+  require(index.has_value(), "an artifact without the shapes that it was found for");
+  programs_.request = optional_program(*artifact_, *index, Stage::Request);
+  programs_.schedule = optional_program(*artifact_, *index, Stage::Schedule);
+  programs_.step = artifact_->program(*index, Stage::Step);
+  programs_.capacity = build_.schedule_capacity;
+}
+
+void Prepared::refuse(std::string_view reason) const {
+  fail(ErrorCode::NotFound, "{}: no artifact: {}; '{}' makes it", name_, reason,
+       use_.compile_command);
+}
+
+Prepared::Weights Prepared::packed(const runtime::WeightSource& checkpoint) const {
+  const Stopwatch watch;
+  const auto all = programs_.all();
+  Weights weights;
+  std::size_t bytes = 0;
+  for (std::int64_t rank = 0; rank < programs_.step.mesh.ranks(); ++rank) {
+    auto memory = std::make_shared<runtime::MemoryWeights>(all);
+    pack_all(all, rank, checkpoint, *memory, build_, *context_);
+    bytes += memory->bytes();
+    weights.push_back(std::move(memory));
+  }
+  context_->record(name_ + ": weights", watch.seconds(),
+                   fmt::format("{} packed from the checkpoint", readable_bytes(bytes)));
+  return weights;
+}
+
+Prepared::Weights Prepared::stored() const {
+  const Stopwatch watch;
+  std::vector<std::size_t> ranks(artifact_->ranks());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  artifact::ShardReport report;
+  const bool copy = use_.weights == WeightMode::Copy;
+  Weights weights = artifact_->open_weights(ranks, copy ? ShardMode::Copied : ShardMode::Mapped,
+                                            context_->threads, &report);
+  std::string detail =
+      fmt::format("{} {}", readable_bytes(report.bytes), artifact::shard_mode_name(report.mode));
+  if (use_.weights == WeightMode::Auto) {
+    constexpr std::size_t kSample = std::size_t{8} << 20U;
+    const auto& pieces = programs_.step.pieces;
+    const auto largest =
+        std::max_element(pieces.begin(), pieces.end(),
+                         [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+    if (largest != pieces.end() && largest->bytes >= kSample) {
+      const WeightModeProbe probe = probe_weight_mode(
+          weights.front()->piece(*largest).first(kSample), report.bytes, use_.expected_runs);
+      if (probe.mode == ShardMode::Copied) {
+        weights = artifact_->open_weights(ranks, ShardMode::Copied, context_->threads, &report);
+      }
+      detail = fmt::format("{} {}: {}", readable_bytes(report.bytes),
+                           artifact::shard_mode_name(report.mode), probe.text());
+    }
+  }
+  context_->record(name_ + ": weights", watch.seconds(), std::move(detail));
+  return weights;
+}
+
+std::unique_ptr<StagedExecutable> Prepared::load(const runtime::WeightSource& checkpoint) const {
+  const std::size_t limit = build_.backend_options.memory_limit;
+  check(limit == 0 || planned_.total() <= limit, ErrorCode::ResourceExhausted,
+        "{} needs {} (weights, activations and working memory), {} are available", name_,
+        readable_bytes(planned_.total()), readable_bytes(limit));
+  Weights weights;
+  std::string reason;
+  if (artifact_ && artifact_->weight_state() == artifact::WeightState::Present) {
+    try {
+      weights = stored();
+    } catch (const Error& e) {
+      if (e.code() != ErrorCode::DataLoss && e.code() != ErrorCode::NotFound) {
+        throw;
+      }
+      reason = e.message();
+    }
+  } else if (artifact_) {
+    reason = artifact_->weight_reason();
+  }
+  if (!reason.empty()) {
+    if (use_.mode == ArtifactMode::Require) {
+      refuse(reason);
+    }
+    context_->log.warn("{}: artifact {} without weights ({}): packing them from the checkpoint",
+                       name_, artifact_->key(), reason);
+  }
+  if (weights.empty()) {
+    weights = packed(checkpoint);
+  }
+  const Stopwatch watch;
+  auto executable = std::make_unique<StagedExecutable>(programs_, weights, *build_.backend,
+                                                       *context_, build_.backend_options);
+  context_->record(name_ + ": load", watch.seconds());
+  return executable;
+}
+
+namespace {
+
+// Programs of all shapes of an identity, by its order.
+std::vector<StagedPrograms> compile_shapes(const ComponentFolder& folder,
+                                           std::span<const models::ShapeMap> shapes,
+                                           const artifact::Identity& identity,
+                                           const BuildOptions& build, Context& context) {
+  std::vector<StagedPrograms> programs(identity.shapes.size());
+  for (const models::ShapeMap& map : shapes) {
+    const graph::Graph graph = folder.trace(map, build.dtype);
+    const auto place =
+        std::find(identity.shapes.begin(), identity.shapes.end(), shape_entry(map, graph));
+    require(place != identity.shapes.end(), "shapes that their identity does not hold");
+    programs[static_cast<std::size_t>(place - identity.shapes.begin())] = compile_programs(
+        graph, build.schedule_capacity, *build.backend, context, build.backend_options);
+  }
+  return programs;
+}
+
+void add_programs(artifact::Publication& publication, std::size_t shape,
+                  const StagedPrograms& programs) {
+  if (programs.request) {
+    publication.add_program(shape, Stage::Request, *programs.request);
+  }
+  if (programs.schedule) {
+    publication.add_program(shape, Stage::Schedule, *programs.schedule);
+  }
+  publication.add_program(shape, Stage::Step, programs.step);
+}
+
+}  // namespace
+
+CompileReport compile_to_store(const std::string& name, const ComponentFolder& folder,
+                               std::span<const models::ShapeMap> shapes, const BuildOptions& build,
+                               const artifact::Store& store, Context& context,
+                               const runtime::WeightSource& checkpoint,
+                               const std::function<void(const std::string&)>& waiting) {
+  using Result = CompileReport::Result;
+  const Stopwatch watch;
+  const artifact::Identity identity = identity_of(folder, shapes, build, store.root(), context);
+  const auto report = [&](const artifact::Artifact& artifact, Result result) {
+    return CompileReport{.key = artifact.key(),
+                         .generation = artifact.generation(),
+                         .result = result,
+                         .weight_bytes = artifact.weight_bytes(),
+                         .seconds = watch.seconds()};
+  };
+  artifact::Publication publication = store.publish(
+      identity, {.what = fmt::format("compiling {}", folder.class_name()),
+                 .waiting = waiting,
+                 .schedule_capacity = build.schedule_capacity,
+                 .metadata = {{"component", name},
+                              {"model", folder.path().parent_path().filename().string()}}});
+  if (publication.found()) {
+    return report(*publication.found(), Result::Present);
+  }
+  const std::vector<StagedPrograms> programs =
+      compile_shapes(folder, shapes, identity, build, context);
+  std::vector<const CompiledProgram*> all;
+  for (std::size_t i = 0; i < programs.size(); ++i) {
+    add_programs(publication, i, programs[i]);
+    const auto parts = programs[i].all();
+    all.insert(all.end(), parts.begin(), parts.end());
+  }
+  if (publication.weights()) {
+    return report(publication.keep(), Result::CompiledWithStoredWeights);
+  }
+  const auto ranks = static_cast<std::size_t>(programs.front().step.mesh.ranks());
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    pack_all(all, static_cast<std::int64_t>(rank), checkpoint, publication.begin_shard(rank), build,
+             context);
+    publication.end_shard();
+  }
+  return report(publication.keep(), Result::Compiled);
+}
+
+}  // namespace difflet::compile
