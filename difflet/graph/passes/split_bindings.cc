@@ -320,6 +320,16 @@ std::string Moved::str() const {
 SplitGraph split_bindings(const Graph& graph, const SplitOptions& options) {
   check(options.schedule_capacity >= 1, ErrorCode::InvalidArgument,
         "split_bindings: the schedule's capacity {} must be positive", options.schedule_capacity);
+  const std::vector<NodeId> inputs = graph.inputs();
+  const bool has_steps = std::any_of(inputs.begin(), inputs.end(), [&](NodeId id) {
+    return std::get<Input>(graph.node(id).op).binding != Binding::Request;
+  });
+  if (!has_steps) {
+    SplitGraph whole;
+    whole.step = graph;
+    whole.capacity = options.schedule_capacity;
+    return whole;
+  }
   const Graph merged = merge_common(graph);
   return Splitter(merged, options).split();
 }

@@ -48,7 +48,8 @@ struct SplitGraph {
 // Each node runs in the program of the latest input that it depends on; what depends on parameters and
 // constants alone runs in the request's. Results of work cross. Views, arithmetic with a scalar constant,
 // and norms whose readers a kernel fuses with them (passes/fuse_norm.cc) are computed again where they are
-// read. Ranks of one mesh split alike. Throws InvalidArgument for a capacity below 1.
+// read. A graph without an input of the schedule or the step is not split: it is the step program. Ranks
+// of one mesh split alike. Throws InvalidArgument for a capacity below 1.
 SplitGraph split_bindings(const Graph& graph, const SplitOptions& options = {});
 
 }  // namespace difflet::graph::passes

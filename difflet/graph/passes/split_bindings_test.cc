@@ -45,6 +45,20 @@ constexpr std::string_view kModulated = R"(
       return "y"=%15
       )";
 
+TEST(SplitBindings, AGraphWithoutStepsStaysWhole) {
+  constexpr std::string_view kEncoder = R"(
+      %0 = input() {name="text", shape=[1, 20, 4], binding=request} : f32[1, 20, 4]
+      %1 = param "embed.weight" f32[4, 4] : f32[4, 4]
+      %2 = linear(%0, %1) : f32[1, 20, 4]
+      return "y"=%2
+      )";
+  const SplitGraph s = split(kEncoder);
+  EXPECT_FALSE(s.request);
+  EXPECT_FALSE(s.schedule);
+  EXPECT_EQ(print(s.step), print(parse(wrap(kEncoder))));
+  EXPECT_THAT(s.notes, IsEmpty());
+}
+
 TEST(SplitBindings, WorkMovesAndWhatKernelsFuseStays) {
   const SplitGraph s = split(kModulated);
   EXPECT_EQ(s.capacity, 3);
@@ -153,6 +167,7 @@ TEST(SplitBindings, OutputsPassThroughTheStep) {
       %1 = unary(%0) {kind=exp} : f32[2]
       %2 = param "w" f32[2] : f32[2]
       %3 = unary(%2) {kind=exp} : f32[2]
+      %4 = input() {name="x", shape=[2]} : f32[2]
       return "raw"=%0, "exp"=%1, "weight"=%3
       )");
   expect_program(s.request, "request", R"(
@@ -174,6 +189,7 @@ TEST(SplitBindings, NamesAvoidTheGraphsInputs) {
   const SplitGraph s = split(R"(
       %0 = input() {name="request/exp.0", shape=[2], binding=request} : f32[2]
       %1 = unary(%0) {kind=exp} : f32[2]
+      %2 = input() {name="x", shape=[2]} : f32[2]
       return "y"=%1
       )");
   ASSERT_TRUE(s.request);
