@@ -64,7 +64,9 @@ Plan Planner::build() {
     try {
       plan_node(id);
     } catch (Error& e) {
-      e.add_context(graph_.scope_name(graph_.node(id).scope));
+      if (const auto scope = graph_.scope_name(graph_.node(id).scope); !scope.empty()) {
+        e.add_context(scope);
+      }
       throw;
     }
   }
