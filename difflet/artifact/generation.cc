@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "difflet/artifact/json_fields.h"
+#include "difflet/artifact/lock.h"
 #include "difflet/base/error.h"
 #include "difflet/base/file.h"
 
@@ -123,8 +124,10 @@ Folder make_store(const fs::path& root) {
   std::optional<Folder> folder = Folder::open(root);
   check(folder.has_value(), ErrorCode::NotFound, "there is no folder '{}'", root.string());
   if (!folder->status(kMarker)) {
-    const std::string text = marker_text();
-    write_file_atomic(root / kMarker, std::as_bytes(std::span(text)));
+    const Staging staging = Staging::make(*folder);
+    staging.folder().write(kMarker, marker_text());
+    (void)staging.folder().rename(kMarker, *folder, kMarker);
+    folder->sync();
   }
   try {
     check_marker(*folder);

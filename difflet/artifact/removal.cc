@@ -154,7 +154,9 @@ class Remover {
   }
 
   void staging() {
-    if (const std::optional<Folder> folder = root_.child(kStaging)) {
+    const auto status = root_.status(kStaging);
+    if (status && status->kind == FileKind::Folder) {
+      const std::optional<Folder> folder = root_.child(kStaging);
       const SweepMode sweep = mode_ == RemovalMode::Delete ? SweepMode::Remove : SweepMode::List;
       for (const StagingLeft& left : sweep_staging(*folder, sweep)) {
         const std::string path = fmt::format("{}/{}", kStaging, left.name);
