@@ -4,6 +4,7 @@
 
 #include "difflet/backends/cpu/backend.h"
 #include "difflet/backends/cpu/kernels/level.h"
+#include "difflet/backends/cpu/planner.h"
 #include "difflet/base/context.h"
 #include "difflet/models/autoencoders/kl.h"
 #include "difflet/models/flux/transformer.h"
@@ -17,6 +18,9 @@ class Plans : public testing::Test {
     return CpuBackend().explain(g, context_, {.cpu_level = level, .memory_limit = 0});
   }
   runtime::MemoryReport memory(const graph::Graph& g) { return CpuBackend().plan(g, context_, {}); }
+  runtime::CompiledProgram compile(const graph::Graph& g) {
+    return CpuBackend().compile(g, context_, {});
+  }
 
  private:
   Log log_{LogLevel::Error};
@@ -123,6 +127,32 @@ TEST_F(Plans, PictureDecoderRunsNoReferenceConvolution) {
       EXPECT_FALSE(line.starts_with("reduce") || line.starts_with("matmul")) << line;
     }
   }
+}
+
+TEST_F(Plans, OfTheTextAreThoseOfTheFreshGraph) {
+  for (const graph::Graph& g : {flux_blocks(4096, DType::BF16), flux_decoder(64, DType::F32)}) {
+    const runtime::CompiledProgram program = compile(g);
+    const PlanOptions options{.level = detect_level(), .threads = 2};
+    const Plan fresh = Planner(prepare(g), options).build();
+    const Plan read = Planner(graph::parse(program.code), options).build();
+    EXPECT_EQ(read.pieces(), fresh.pieces());
+    EXPECT_EQ(read.arena_offset, fresh.arena_offset);
+    ASSERT_EQ(read.steps.size(), fresh.steps.size());
+    for (std::size_t i = 0; i < read.steps.size(); ++i) {
+      EXPECT_EQ(read.steps[i].what, fresh.steps[i].what);
+    }
+  }
+}
+
+TEST_F(Plans, PicturesOfAllSizesShareTheWeightsOfTheTransformer) {
+  for (const DType dtype : {DType::F32, DType::BF16}) {
+    EXPECT_EQ(compile(flux_blocks(256, dtype)).pieces, compile(flux_blocks(4096, dtype)).pieces);
+  }
+}
+
+TEST_F(Plans, PicturesOfAllSizesShareTheWeightsOfTheDecoder) {
+  EXPECT_EQ(compile(flux_decoder(32, DType::BF16)).pieces,
+            compile(flux_decoder(128, DType::BF16)).pieces);
 }
 
 }  // namespace
