@@ -1,6 +1,7 @@
 #include "difflet/base/cores.h"
 
 #include <hwloc.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <cmath>
@@ -8,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "difflet/base/error.h"
 
@@ -67,6 +69,7 @@ struct Cores::Impl {
   hwloc_obj_type_t type = HWLOC_OBJ_CORE;
   int count = 1;
   int usable = 1;
+  std::vector<int> core_of;  // [hardware thread], -1 where there is none
 
   ~Impl() {
     if (topology != nullptr) {
@@ -90,6 +93,16 @@ Cores::Cores() : impl_(std::make_unique<Impl>()) {
     found = hwloc_get_nbobjs_by_type(impl_->topology, HWLOC_OBJ_PU);
   }
   impl_->count = std::max(found, 1);
+  for (int i = 0; i < found; ++i) {
+    const hwloc_obj_t core =
+        hwloc_get_obj_by_type(impl_->topology, impl_->type, static_cast<unsigned>(i));
+    for (int cpu = hwloc_bitmap_first(core->cpuset); cpu >= 0;
+         cpu = hwloc_bitmap_next(core->cpuset, cpu)) {
+      const auto needed = static_cast<std::size_t>(cpu) + 1;
+      impl_->core_of.resize(std::max(impl_->core_of.size(), needed), -1);
+      impl_->core_of[needed - 1] = i;
+    }
+  }
   impl_->usable =
       std::max(1, static_cast<int>(std::ceil(std::min<double>(impl_->count, cgroup_cores()))));
 }
@@ -100,11 +113,18 @@ int Cores::count() const noexcept { return impl_->count; }
 
 int Cores::usable() const noexcept { return impl_->usable; }
 
-bool Cores::bind_this_thread(int i) const noexcept {
+bool Cores::bind(pthread_t thread, int i) const noexcept {
   const hwloc_obj_t object =
       hwloc_get_obj_by_type(impl_->topology, impl_->type, static_cast<unsigned>(i));
   return object != nullptr &&
-         hwloc_set_cpubind(impl_->topology, object->cpuset, HWLOC_CPUBIND_THREAD) == 0;
+         hwloc_set_thread_cpubind(impl_->topology, thread, object->cpuset, 0) == 0;
+}
+
+int Cores::current() const noexcept {
+  const int cpu = ::sched_getcpu();
+  return cpu >= 0 && static_cast<std::size_t>(cpu) < impl_->core_of.size()
+             ? impl_->core_of[static_cast<std::size_t>(cpu)]
+             : -1;
 }
 
 }  // namespace difflet

@@ -1,6 +1,8 @@
 // The processor cores that this process may run on.
 #pragma once
 
+#include <pthread.h>
+
 #include <memory>
 
 namespace difflet {
@@ -17,8 +19,10 @@ class Cores {
   int count() const noexcept;
   // The same, bounded by the CPU bandwidth that the cgroup grants (rounded up), at least 1.
   int usable() const noexcept;
-  // Binds the calling thread to core i, 0 <= i < count(). False when the system refuses.
-  bool bind_this_thread(int i) const noexcept;
+  // Binds a thread to core i, 0 <= i < count(). False when the system refuses.
+  bool bind(pthread_t thread, int i) const noexcept;
+  // The core on which the calling thread runs at this moment; -1 when that is none of these.
+  int current() const noexcept;
 
  private:
   struct Impl;

@@ -1,9 +1,11 @@
 #include "difflet/base/thread_pool.h"
 
+#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "difflet/base/cores.h"
@@ -46,6 +48,9 @@ struct ThreadPool::Impl {
   int size = 1;
   int spins = 0;
   std::vector<std::thread> workers;
+  std::shared_ptr<const Cores> cores;  // null: workers are not bound
+  std::vector<int> core_of_worker;     // [worker]
+  int free_core = 0;                   // bound to no worker: the caller's
 
   const TaskRef* job = nullptr;
   std::int64_t tasks = 0;
@@ -66,6 +71,7 @@ struct ThreadPool::Impl {
   void work(int thread) noexcept;
   void loop_inline(std::int64_t count, const TaskRef& f);
   void loop_team(std::int64_t count, const TaskRef& f);
+  void leave_callers_core() noexcept;
 };
 
 // After a failure the rest of the loop is counted but not run.
@@ -118,7 +124,25 @@ void ThreadPool::Impl::loop_inline(std::int64_t count, const TaskRef& f) {
   }
 }
 
+// The caller may run anywhere. A worker bound to the core where it does is bound to the free one
+// instead: on a busy machine the two would share that core for as long as the loops go on.
+void ThreadPool::Impl::leave_callers_core() noexcept {
+  const int here = cores->current();
+  if (here == free_core) {
+    return;
+  }
+  const auto owner = std::find(core_of_worker.begin(), core_of_worker.end(), here);
+  if (owner != core_of_worker.end()) {
+    const auto worker = static_cast<std::size_t>(owner - core_of_worker.begin());
+    (void)cores->bind(workers[worker].native_handle(), free_core);  // a refusal costs speed only
+    std::swap(*owner, free_core);
+  }
+}
+
 void ThreadPool::Impl::loop_team(std::int64_t count, const TaskRef& f) {
+  if (cores != nullptr) {
+    leave_callers_core();
+  }
   const std::uint32_t before = finished.load(std::memory_order_relaxed);
   job = &f;
   tasks = count;
@@ -139,16 +163,17 @@ ThreadPool::ThreadPool(int threads) : impl_(std::make_unique<Impl>()) {
   }
   const auto cores = std::make_shared<const Cores>();
   impl_->size = threads == 0 ? cores->usable() : threads;
-  const bool pin = impl_->size <= cores->count();
+  if (impl_->size <= cores->count()) {
+    impl_->cores = cores;
+  }
   impl_->spins = impl_->size <= cores->usable() ? kSpins : 0;
   try {
     for (int i = 1; i < impl_->size; ++i) {
-      impl_->workers.emplace_back([impl = impl_.get(), cores, pin, i] {
-        if (pin) {
-          cores->bind_this_thread(i);  // a refusal costs speed only
-        }
-        impl->work(i);
-      });
+      impl_->workers.emplace_back([impl = impl_.get(), i] { impl->work(i); });
+      impl_->core_of_worker.push_back(i);
+      if (impl_->cores != nullptr) {
+        (void)impl_->cores->bind(impl_->workers.back().native_handle(), i);
+      }
     }
   } catch (const std::system_error& e) {
     const std::size_t made = impl_->workers.size();

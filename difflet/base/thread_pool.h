@@ -26,7 +26,8 @@ class TaskRef {
 class ThreadPool {
  public:
   // `threads` includes the caller; 0 means one for each core that this process may use. Workers are
-  // pinned through hwloc when there are at least as many cores as threads.
+  // pinned through hwloc when there are at least as many cores as threads, and leave the core where the
+  // caller runs to it.
   explicit ThreadPool(int threads = 0);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

@@ -139,12 +139,39 @@ TEST(Cores, BindsToOneCore) {
   ASSERT_GE(cores.count(), 1);
   EXPECT_LE(cores.usable(), cores.count());
   std::thread([&cores] {
-    EXPECT_TRUE(cores.bind_this_thread(cores.count() - 1));
-    EXPECT_FALSE(cores.bind_this_thread(cores.count()));
+    EXPECT_TRUE(cores.bind(pthread_self(), cores.count() - 1));
+    EXPECT_EQ(cores.current(), cores.count() - 1);
+    EXPECT_FALSE(cores.bind(pthread_self(), cores.count()));
     cpu_set_t mask;
     EXPECT_EQ(::sched_getaffinity(0, sizeof(mask), &mask), 0);
     EXPECT_TRUE(CPU_ISSET(static_cast<std::size_t>(::sched_getcpu()), &mask));
     EXPECT_EQ(Cores().count(), 1);
+  }).join();
+}
+
+// A worker never stays on the core where the caller runs.
+TEST(ThreadPool, WorkersLeaveTheCallersCore) {
+  const Cores cores;
+  if (cores.count() < 2) {
+    GTEST_SKIP() << "one core";
+  }
+  std::thread([&cores] {
+    ThreadPool pool(2);
+    for (const int core : {1, 0, 1}) {
+      ASSERT_TRUE(cores.bind(pthread_self(), core));
+      ASSERT_EQ(cores.current(), core);
+      std::atomic<int> together{0};
+      // Both threads must be in the loop at once for either to leave it.
+      pool.run(2, [&](std::int64_t, int thread) {
+        together.fetch_add(1);
+        while (together.load() < 2) {
+          std::this_thread::yield();
+        }
+        if (thread == 1) {
+          EXPECT_NE(cores.current(), core);
+        }
+      });
+    }
   }).join();
 }
 
