@@ -54,6 +54,55 @@ std::string header_of(const std::vector<runtime::WeightPiece>& pieces) {
   return out + text;
 }
 
+// Writes at rising offsets in blocks that begin at multiples of their size: the page cache then holds
+// the file in large folios, which are mapped many times faster than single pages.
+class BlockWriter {
+ public:
+  BlockWriter(const Fd& fd, const std::filesystem::path& path)
+      : fd_(&fd), path_(&path), block_(kBlock) {}
+
+  void write(std::uint64_t offset, std::span<const std::byte> bytes) {
+    if (offset != begin_ + used_) {
+      flush();
+      begin_ = offset;
+    }
+    while (!bytes.empty()) {
+      const std::size_t room = kBlock - (begin_ + used_) % kBlock;
+      if (room == kBlock && used_ == 0 && bytes.size() >= kBlock) {
+        const std::size_t whole = bytes.size() / kBlock * kBlock;
+        put(bytes.first(whole));
+        bytes = bytes.subspan(whole);
+        continue;
+      }
+      const std::size_t n = std::min(room, bytes.size());
+      std::memcpy(block_.data() + used_, bytes.data(), n);
+      used_ += n;
+      bytes = bytes.subspan(n);
+      if (n == room) {
+        flush();
+      }
+    }
+  }
+  void flush() { put({block_.data(), std::exchange(used_, 0)}); }
+
+ private:
+  static constexpr std::size_t kBlock = std::size_t{8} << 20U;
+
+  void put(std::span<const std::byte> bytes) {
+    write_at(*fd_, *path_, begin_, bytes);
+    // The disk starts now rather than at the fsync; an error shows there.
+    (void)::sync_file_range(fd_->get(), static_cast<off_t>(begin_),
+                            static_cast<off_t>(bytes.size()), SYNC_FILE_RANGE_WRITE);
+    begin_ += bytes.size();
+  }
+
+  const Fd* fd_;
+  const std::filesystem::path* path_;
+  HugeBuffer block_;
+  std::uint64_t begin_ = 0;  // in the file, of what lies in the block
+  std::size_t used_ = 0;
+};
+
 }  // namespace
 
 // Pieces go from buffer to buffer: begin() hands out a free one, end() queues it, and one thread writes
@@ -76,6 +125,7 @@ struct ShardWriter::Impl {
 
   std::filesystem::path path;
   Fd fd;
+  BlockWriter blocks{fd, path};  // of the writing thread once it runs
   std::vector<runtime::WeightPiece> pieces;
   std::vector<std::uint64_t> offsets;
   std::map<std::string_view, std::size_t> index;
@@ -124,7 +174,7 @@ ShardWriter::Impl::Impl(const std::filesystem::path& file, std::vector<runtime::
       fail_errno("write", path, errno);
     }
     const auto bytes = std::as_bytes(std::span(std::string_view(header)));
-    write_at(fd, path, 0, bytes);
+    blocks.write(0, bytes);
     hash.update(bytes);
     thread = std::thread([this] { work(); });
   } catch (...) {
@@ -173,10 +223,7 @@ void ShardWriter::Impl::work() {
 }
 
 void ShardWriter::Impl::store(std::size_t piece, std::span<const std::byte> bytes) {
-  write_at(fd, path, offsets[piece], bytes);
-  // The disk starts now rather than at the fsync; an error shows there.
-  (void)::sync_file_range(fd.get(), static_cast<off_t>(offsets[piece]),
-                          static_cast<off_t>(bytes.size()), SYNC_FILE_RANGE_WRITE);
+  blocks.write(offsets[piece], bytes);
   if (hashed == piece) {
     hash.update(bytes);
     ++hashed;
@@ -244,6 +291,7 @@ FileRecord ShardWriter::finish() {
     });
     impl_->rethrow(lock);
   }
+  impl_->blocks.flush();  // nothing is queued: the thread waits
   const bool in_order = impl_->hashed == impl_->pieces.size();
   FileRecord record{.name = impl_->path.filename().string(),
                     .bytes = impl_->total,
