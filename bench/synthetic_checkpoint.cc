@@ -114,7 +114,8 @@ HostTensor noise(const Shape& shape, std::uint32_t seed) {
 HostTensor positions(std::int64_t tokens, std::int64_t width) {
   HostTensor t(DType::F32, Shape{tokens, 3});
   for (std::int64_t i = 0; i < tokens; ++i) {
-    t.mutable_as<float>()[static_cast<std::size_t>(3 * i + 1)] = static_cast<float>(i / width);
+    const std::int64_t row = i / width;
+    t.mutable_as<float>()[static_cast<std::size_t>(3 * i + 1)] = static_cast<float>(row);
     t.mutable_as<float>()[static_cast<std::size_t>(3 * i + 2)] = static_cast<float>(i % width);
   }
   return t;
