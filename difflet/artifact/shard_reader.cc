@@ -22,7 +22,7 @@ namespace {
 
 // Read by one call of one thread; the disk is told of kAhead more.
 constexpr std::size_t kBlock = std::size_t{16} << 20U;
-constexpr std::size_t kAhead = 4;
+constexpr std::size_t kAhead = 8;
 constexpr std::size_t kPage = 4096;
 #ifndef MADV_POPULATE_READ
 constexpr int kPopulateRead = 22;  // Linux 5.14
@@ -105,6 +105,18 @@ class Shard final : public runtime::PackedWeights {
       begin += n < 0 ? 0 : static_cast<std::size_t>(n);
     }
   }
+  // Whether some pages of the part, taken as a sample, are in the page cache (or nobody can say).
+  bool resident(std::size_t begin, std::size_t end) const {
+    const std::size_t last = end - 1;
+    for (const std::size_t at : {begin, begin + (last - begin) / 2, last}) {
+      unsigned char in_memory = 0;
+      if (::mincore(mapping_->data() + at / kPage * kPage, 1, &in_memory) == 0 &&
+          (in_memory & 1U) == 0) {
+        return false;
+      }
+    }
+    return true;
+  }
   // Brings the pages of the mapping into memory and into this process.
   void populate(std::size_t begin, std::size_t end) const {
     int result = 0;
@@ -163,8 +175,12 @@ std::vector<std::shared_ptr<const runtime::PackedWeights>> open_shards(
   }
   const std::vector<Block> blocks = blocks_of(files);
   const auto advise = [&](std::size_t i) {
-    if (i < blocks.size()) {
-      const Block& b = blocks[i];
+    if (i >= blocks.size()) {
+      return;
+    }
+    const Block& b = blocks[i];
+    // The call takes as long for pages that are there as mapping them does.
+    if (mode == ShardMode::Copied || !shards[b.file]->resident(b.begin, b.end)) {
       (void)::posix_fadvise(files[b.file].fd, static_cast<off_t>(b.begin),
                             static_cast<off_t>(b.end - b.begin), POSIX_FADV_WILLNEED);
     }

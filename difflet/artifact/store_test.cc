@@ -1,5 +1,7 @@
 #include "difflet/artifact/store.h"
 
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -257,6 +259,33 @@ TEST_F(StoreTest, ReadOnlyStoreIsRefusedForWritingAndReadAsEver) {
   for (const auto& entry : fs::recursive_directory_iterator(store_.root())) {
     fs::permissions(entry.path(), fs::perms(0755));
   }
+}
+
+// A limit on the size of files stands for a disk that takes no more.
+TEST_F(StoreTest, FullDiskLeavesNothing) {
+  publish(store_, identity({4}, 2));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::signal(SIGXFSZ, SIG_IGN);
+    int status = 0;
+    for (const rlim_t bytes : {0, 30, 200, 5000, 9000}) {  // of a program, manifest or shard
+      const rlimit limit{bytes, RLIM_INFINITY};
+      ::setrlimit(RLIMIT_FSIZE, &limit);
+      try {
+        publish(store_, identity({4}, 2), {.existing = PublishRequest::Existing::Replace});
+        status = 1;
+      } catch (const Error& e) {
+        status = e.code() == ErrorCode::ResourceExhausted ? status : 2;
+      }
+    }
+    ::_exit(status);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(store_.list().size(), 2U);
+  EXPECT_TRUE(fs::is_empty(store_.root() / kStaging));
+  EXPECT_TRUE(is_whole(*store_.find(identity({4}, 2)).artifact, threads_, ShardMode::Mapped));
 }
 
 TEST_F(StoreTest, UnreadableManifestIsAMiss) {
