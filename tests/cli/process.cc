@@ -1,6 +1,8 @@
 #include "tests/cli/process.h"
 
 #include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -8,9 +10,11 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 namespace difflet::testing {
 namespace {
@@ -41,57 +45,97 @@ std::string read_all(const fs::path& path) {
     const rlimit limit{options.file_limit, options.file_limit};
     ::setrlimit(RLIMIT_FSIZE, &limit);
   }
+  if (!options.small_disk.empty() &&
+      (::unshare(CLONE_NEWNS) != 0 ||
+       ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+       ::mount("tmpfs", options.small_disk.c_str(), "tmpfs", 0, "size=64k") != 0)) {
+    std::_Exit(kNoMount);
+  }
+  if (options.user != 0 && (::setgid(options.user) != 0 || ::setuid(options.user) != 0)) {
+    std::_Exit(127);
+  }
   // Not the user's own store of artifacts.
   ::setenv("XDG_CACHE_HOME", (folder / "cache").c_str(), 1);
+  const char* const path = std::getenv("PATH");
+  ::setenv("PATH",
+           (fs::path(DIFFLET_BINARY).parent_path().string() + ':' + (path != nullptr ? path : ""))
+               .c_str(),
+           1);
   ::execv(argv[0], argv);
   std::_Exit(127);
 }
 
-// Waits for `text` in the file while the process runs.
-void wait_for(const fs::path& file, const std::string& text, pid_t process) {
-  siginfo_t info{};
-  const auto id = static_cast<id_t>(process);
-  while (::waitid(P_PID, id, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0) {
-    if (read_all(file).find(text) != std::string::npos) {
-      return;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-}
-
 }  // namespace
 
-ProcessResult run_difflet(const std::vector<std::string>& arguments,
-                          const ProcessOptions& options) {
-  const TemporaryFolder folder;
-  std::ofstream(folder / "in", std::ios::binary) << options.input;
-  std::vector<std::string> words{DIFFLET_BINARY};
-  words.insert(words.end(), arguments.begin(), arguments.end());
+Process::Process(std::vector<std::string> words, ProcessOptions options)
+    : options_(std::move(options)) {
+  std::ofstream(folder_ / "in", std::ios::binary) << options_.input;
   std::vector<char*> argv;
   for (std::string& word : words) {
     argv.push_back(word.data());
   }
   argv.push_back(nullptr);
+  id_ = ::fork();
+  if (id_ == 0) {
+    become(argv.data(), folder_.path(), options_);
+  }
+  EXPECT_GT(id_, 0) << "fork failed";
+  signalled_ = Clock::now();
+}
 
-  const pid_t process = ::fork();
-  if (process == 0) {
-    become(argv.data(), folder.path(), options);
+Process::~Process() {
+  if (id_ > 0) {
+    ::kill(id_, SIGKILL);
+    ::waitpid(id_, nullptr, 0);
   }
-  EXPECT_GT(process, 0) << "fork failed";
-  Clock::time_point signalled = Clock::now();
-  if (options.stop_signal != 0) {
-    wait_for(folder / "err", options.stop_after, process);
-    signalled = Clock::now();
-    ::kill(process, options.stop_signal);
+}
+
+bool Process::running() const {
+  siginfo_t info{};
+  return ::waitid(P_PID, static_cast<id_t>(id_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid == 0;
+}
+
+void Process::wait_for(const std::string& text) const {
+  while (running() && read_all(folder_ / "err").find(text) == std::string::npos) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
+}
+
+void Process::signal(int number) {
+  signalled_ = Clock::now();
+  ::kill(id_, number);
+}
+
+ProcessResult Process::wait() {
   int status = 0;
-  ::waitpid(process, &status, 0);
+  ::waitpid(std::exchange(id_, -1), &status, 0);
   ProcessResult result;
-  result.seconds_after_signal = std::chrono::duration<double>(Clock::now() - signalled).count();
+  result.seconds_after_signal = std::chrono::duration<double>(Clock::now() - signalled_).count();
   result.status = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-  result.out = read_all(folder / "out");
-  result.err = read_all(folder / "err");
+  result.out = read_all(folder_ / "out");
+  result.err = read_all(folder_ / "err");
   return result;
+}
+
+std::vector<std::string> difflet_words(const std::vector<std::string>& arguments) {
+  std::vector<std::string> words{DIFFLET_BINARY};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return words;
+}
+
+ProcessResult run_difflet(const std::vector<std::string>& arguments,
+                          const ProcessOptions& options) {
+  Process process(difflet_words(arguments), options);
+  if (options.stop_signal != 0) {
+    process.wait_for(options.stop_after);
+    process.signal(options.stop_signal);
+  }
+  return process.wait();
+}
+
+ProcessResult run_shell(const std::string& line) {
+  return Process({"/bin/sh", "-c", line}, {}).wait();
 }
 
 void expect_refused(const std::vector<std::string>& arguments, int status, const std::string& part,
