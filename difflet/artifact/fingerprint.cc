@@ -12,9 +12,9 @@
 
 #include "difflet/artifact/generation.h"
 #include "difflet/artifact/lock.h"
-#include "difflet/artifact/sha256.h"
 #include "difflet/base/error.h"
 #include "difflet/base/file.h"
+#include "difflet/base/sha256.h"
 
 namespace difflet::artifact {
 namespace {

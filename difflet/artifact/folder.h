@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "difflet/artifact/sha256.h"
+#include "difflet/base/sha256.h"
 
 namespace difflet::artifact {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "difflet/artifact/sha256.h"
+#include "difflet/base/sha256.h"
 
 namespace difflet::artifact {
 

@@ -3,9 +3,9 @@
 #include <map>
 #include <utility>
 
-#include "difflet/artifact/sha256.h"
 #include "difflet/artifact/store_impl.h"
 #include "difflet/base/error.h"
+#include "difflet/base/sha256.h"
 
 namespace difflet::artifact {
 namespace {

@@ -10,9 +10,9 @@
 #include <set>
 #include <thread>
 
-#include "difflet/artifact/sha256.h"
 #include "difflet/base/error.h"
 #include "difflet/base/json.h"
+#include "difflet/base/sha256.h"
 
 namespace difflet::artifact {
 namespace {

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "difflet/artifact/json_fields.h"
-#include "difflet/artifact/sha256.h"
 #include "difflet/base/error.h"
+#include "difflet/base/sha256.h"
 #include "difflet/graph/enum_names.h"
 
 namespace difflet::artifact {

@@ -9,8 +9,8 @@
 
 #include <gtest/gtest.h>
 
-#include "difflet/artifact/sha256.h"
 #include "difflet/base/file.h"
+#include "difflet/base/sha256.h"
 #include "difflet/base/testing.h"
 #include "difflet/io/safetensors.h"
 

@@ -14,12 +14,12 @@
 #include <utility>
 
 #include "difflet/artifact/folder.h"
-#include "difflet/artifact/sha256.h"
 #include "difflet/artifact/shard.h"
 #include "difflet/base/error.h"
 #include "difflet/base/file.h"
 #include "difflet/base/huge_buffer.h"
 #include "difflet/base/json.h"
+#include "difflet/base/sha256.h"
 
 namespace difflet::artifact {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "difflet/artifact/store_impl.h"
 #include "difflet/base/error.h"
+#include "difflet/base/sha256.h"
 
 namespace difflet::artifact {
 namespace {
@@ -180,6 +181,9 @@ runtime::CompiledProgram Artifact::program(std::size_t shape, Stage stage) const
       check(program.code.size() == record.file.bytes, ErrorCode::DataLoss,
             "'{}' has {} bytes, its manifest says {}", (path() / record.file.name).string(),
             program.code.size(), record.file.bytes);
+      check(sha256_hex(program.code) == record.file.sha256, ErrorCode::DataLoss,
+            "'{}' is damaged: its SHA-256 is not that of the manifest",
+            (path() / record.file.name).string());
       return program;
     }
   }
@@ -227,6 +231,19 @@ std::vector<std::shared_ptr<const runtime::PackedWeights>> Artifact::open_weight
                      .owner = set});
   }
   return open_shards(files, mode, threads, report);
+}
+
+void Artifact::check_weights() const {
+  const auto& set = impl_->weights.set;
+  check(set != nullptr, ErrorCode::NotFound, "artifact {} has no weights: {}", key(),
+        weight_reason());
+  for (const FileRecord& file : set->manifest.files) {
+    const Fd fd = set->folder.file(file.name);
+    check_shard({.fd = fd.get(),
+                 .path = (set->folder.path() / file.name).string(),
+                 .bytes = static_cast<std::size_t>(file.bytes)},
+                set->manifest.pieces);
+  }
 }
 
 WeightsReference WeightSet::reference() const {

@@ -39,7 +39,7 @@ class Artifact {
   std::optional<std::size_t> shape_index(const ShapeEntry& shape) const;
 
   // Reads one program. Throws NotFound when the artifact has none of that stage, DataLoss when its
-  // file is gone or changed in size.
+  // file is gone or damaged.
   runtime::CompiledProgram program(std::size_t shape, Stage stage) const;
 
   WeightState weight_state() const noexcept;
@@ -51,6 +51,8 @@ class Artifact {
   std::vector<std::shared_ptr<const runtime::PackedWeights>> open_weights(
       std::span<const std::size_t> ranks, ShardMode mode, ThreadPool& threads,
       ShardReport* report = nullptr) const;
+  // Throws DataLoss when a weight file does not hold its pieces; reads none of their bytes.
+  void check_weights() const;
 
  private:
   friend class Store;

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "difflet/artifact/fingerprint.h"
-#include "difflet/artifact/sha256.h"
 #include "difflet/base/error.h"
+#include "difflet/base/sha256.h"
 #include "difflet/base/units.h"
 #include "difflet/base/version.h"
 
@@ -24,7 +24,7 @@ artifact::ShapeEntry shape_entry(const models::ShapeMap& shapes, const graph::Gr
   for (const auto& [name, shape] : shapes) {
     entry.inputs.emplace(name, graph::Dims(shape.dims().begin(), shape.dims().end()));
   }
-  entry.graph = artifact::sha256_hex(graph::print(graph));
+  entry.graph = sha256_hex(graph::print(graph));
   return entry;
 }
 

@@ -1,4 +1,4 @@
-#include "difflet/artifact/sha256.h"
+#include "difflet/base/sha256.h"
 
 #include <cstdint>
 
@@ -6,7 +6,7 @@
 
 #include "difflet/base/error.h"
 
-namespace difflet::artifact {
+namespace difflet {
 
 struct Sha256::Impl {
   Impl() : context(EVP_MD_CTX_new()) {
@@ -63,4 +63,4 @@ bool is_hex(std::string_view text, std::size_t digits) noexcept {
          text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-}  // namespace difflet::artifact
+}  // namespace difflet

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace difflet::artifact {
+namespace difflet {
 
 class Sha256 {
  public:
@@ -33,4 +33,4 @@ std::string to_hex(std::span<const std::byte> bytes);
 // Exactly so many lower-case hex digits.
 bool is_hex(std::string_view text, std::size_t digits) noexcept;
 
-}  // namespace difflet::artifact
+}  // namespace difflet
