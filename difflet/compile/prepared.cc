@@ -61,12 +61,35 @@ std::optional<CompiledProgram> optional_program(const artifact::Artifact& artifa
   return there ? std::optional(artifact.program(shape, stage)) : std::nullopt;
 }
 
+// The stored programs of one of an artifact's sizes. Throws DataLoss for damaged ones.
+StagedPrograms stored_programs(const artifact::Artifact& artifact,
+                               const artifact::ShapeEntry& shape, std::int64_t capacity) {
+  const auto index = artifact.shape_index(shape);
+  require(index.has_value(), "an artifact without the shapes that it was found for");
+  return {.request = optional_program(artifact, *index, Stage::Request),
+          .schedule = optional_program(artifact, *index, Stage::Schedule),
+          .step = artifact.program(*index, Stage::Step),
+          .capacity = capacity};
+}
+
 // Packs all pieces of the programs that `sink` wants.
 void pack_all(const std::vector<const CompiledProgram*>& programs, std::int64_t rank,
               const runtime::WeightSource& checkpoint, runtime::PieceSink& sink,
               const BuildOptions& build, Context& context) {
   for (const CompiledProgram* program : programs) {
     build.backend->pack(*program, rank, checkpoint, sink, context, build.backend_options);
+  }
+}
+
+// Throws DataLoss for a weight that is not there: a damaged file is found before it is used.
+void check_pieces(const std::vector<std::shared_ptr<const runtime::PackedWeights>>& weights,
+                  const StagedPrograms& programs) {
+  for (const CompiledProgram* program : programs.all()) {
+    for (const runtime::WeightPiece& piece : program->pieces) {
+      for (const auto& rank : weights) {
+        (void)rank->piece(piece);
+      }
+    }
   }
 }
 
@@ -108,10 +131,10 @@ Prepared::Prepared(std::string name, const ComponentFolder& folder,
     programs_ = compile_programs(graph_, build_.schedule_capacity, *build_.backend, context,
                                  build_.backend_options);
     context.record(name_ + ": compile", compile.seconds());
+    const Stopwatch plan;
+    planned_ = planned_memory(programs_, *build_.backend, context, build_.backend_options);
+    context.record(name_ + ": plan", plan.seconds());
   }
-  const Stopwatch plan;
-  planned_ = planned_memory(programs_, *build_.backend, context, build_.backend_options);
-  context.record(name_ + ": plan", plan.seconds());
 }
 
 // The first of `shapes` is the one to run.
@@ -141,20 +164,13 @@ void Prepared::look_up(std::span<const models::ShapeMap> shapes) {
     refuse(artifact_->weight_reason());
   }
   try {
-    take_programs(wanted);
+    programs_ = stored_programs(*artifact_, wanted, build_.schedule_capacity);
+    // A manifest that does not fit its programs is found out here.
+    planned_ = planned_memory(programs_, *build_.backend, *context_, build_.backend_options);
   } catch (const Error& e) {
     artifact_.reset();
     reason_ = e.message();
   }
-}
-
-void Prepared::take_programs(const artifact::ShapeEntry& shape) {
-  const auto index = artifact_->shape_index(shape);
-  require(index.has_value(), "an artifact without the shapes that it was found for");
-  programs_.request = optional_program(*artifact_, *index, Stage::Request);
-  programs_.schedule = optional_program(*artifact_, *index, Stage::Schedule);
-  programs_.step = artifact_->program(*index, Stage::Step);
-  programs_.capacity = build_.schedule_capacity;
 }
 
 void Prepared::refuse(std::string_view reason) const {
@@ -186,6 +202,7 @@ Prepared::Weights Prepared::stored() const {
   const bool copy = use_.weights == WeightMode::Copy;
   Weights weights = artifact_->open_weights(ranks, copy ? ShardMode::Copied : ShardMode::Mapped,
                                             context_->threads, &report);
+  check_pieces(weights, programs_);
   std::string detail =
       fmt::format("{} {}", readable_bytes(report.bytes), artifact::shard_mode_name(report.mode));
   if (use_.weights == WeightMode::Auto) {
@@ -274,6 +291,21 @@ void add_programs(artifact::Publication& publication, std::size_t shape,
   publication.add_program(shape, Stage::Step, programs.step);
 }
 
+// Whether all of an artifact but the bytes of its weights is as it was written.
+bool is_intact(const artifact::Artifact& artifact, const BuildOptions& build, Context& context) {
+  try {
+    artifact.check_weights();
+    for (const artifact::ShapeEntry& shape : artifact.manifest().identity.shapes) {
+      (void)planned_memory(stored_programs(artifact, shape, build.schedule_capacity),
+                           *build.backend, context, build.backend_options);
+    }
+    return true;
+  } catch (const Error& e) {
+    context.log.warn("artifact {} is made anew: {}", artifact.key(), e.message());
+    return false;
+  }
+}
+
 }  // namespace
 
 CompileReport compile_to_store(const std::string& name, const ComponentFolder& folder,
@@ -291,15 +323,22 @@ CompileReport compile_to_store(const std::string& name, const ComponentFolder& f
                          .weight_bytes = artifact.weight_bytes(),
                          .seconds = watch.seconds()};
   };
-  artifact::Publication publication = store.publish(
-      identity, {.what = fmt::format("compiling {}", folder.class_name()),
-                 .waiting = waiting,
-                 .schedule_capacity = build.schedule_capacity,
-                 .metadata = {{"component", name},
-                              {"model", folder.path().parent_path().filename().string()}}});
-  if (publication.found()) {
-    return report(*publication.found(), Result::Present);
+  artifact::PublishRequest request{
+      .what = fmt::format("compiling {}", folder.class_name()),
+      .waiting = waiting,
+      .schedule_capacity = build.schedule_capacity,
+      .metadata = {{"component", name},
+                   {"model", folder.path().parent_path().filename().string()}}};
+  std::optional<artifact::Publication> begun = store.publish(identity, request);
+  if (begun->found()) {
+    if (is_intact(*begun->found(), build, context)) {
+      return report(*begun->found(), Result::Present);
+    }
+    begun.reset();  // lets go of the lock
+    request.existing = artifact::PublishRequest::Existing::Replace;
+    begun = store.publish(identity, request);
   }
+  artifact::Publication& publication = *begun;
   const std::vector<StagedPrograms> programs =
       compile_shapes(folder, shapes, identity, build, context);
   std::vector<const CompiledProgram*> all;

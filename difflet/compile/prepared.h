@@ -64,7 +64,6 @@ class Prepared {
   using Weights = std::vector<std::shared_ptr<const runtime::PackedWeights>>;
 
   void look_up(std::span<const models::ShapeMap> shapes);
-  void take_programs(const artifact::ShapeEntry& shape);
   Weights packed(const runtime::WeightSource& checkpoint) const;
   Weights stored() const;
   [[noreturn]] void refuse(std::string_view reason) const;
