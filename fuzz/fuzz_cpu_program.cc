@@ -58,6 +58,7 @@ void plan_and_run(const std::string& text) {
                                                  {.cpu_level = "", .memory_limit = kLimit});
   if (small(graph)) {
     std::vector<HostTensor> inputs;
+    inputs.reserve(program.inputs.size());
     for (const runtime::Port& port : program.inputs) {
       inputs.emplace_back(port.type.dtype, port.type.shape);
     }

@@ -18,9 +18,7 @@ using runtime::PackedWeights;
 using runtime::WeightPiece;
 using ::testing::ElementsAre;
 using testing::everything;
-using ::testing::HasSubstr;
 using testing::inputs_of;
-using testing::numbers;
 using testing::Program;
 using testing::Weights;
 using Id = graph::NodeId;
@@ -112,6 +110,7 @@ void expect_same(const std::vector<HostTensor>& a, const std::vector<HostTensor>
 
 std::vector<std::string> names(const CompiledProgram& program) {
   std::vector<std::string> all;
+  all.reserve(program.pieces.size());
   for (const WeightPiece& piece : program.pieces) {
     all.push_back(piece.name);
   }
