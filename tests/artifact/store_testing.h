@@ -22,9 +22,10 @@ inline constexpr bool kSanitized = false;
 Arguments joined(Arguments a, const Arguments& b);
 std::vector<Json> json_rows(const std::string& lines);
 std::string read_bytes(const std::filesystem::path& file);
+std::string digest(const std::filesystem::path& file);  // SHA-256 of its bytes
 void write_bytes(const std::filesystem::path& file, const std::string& bytes);
 void flip_bit(const std::filesystem::path& file, std::size_t byte);
-// Everything below a folder by its relative path: the bytes of a file, "-> target", "/" for a folder.
+// Everything below a folder by its relative path: a file's digest, "-> target", "/" for a folder.
 std::map<std::string, std::string> contents(const std::filesystem::path& folder);
 std::filesystem::path golden_case(const std::string& name);  // "flux_transformer/tiny"
 // The cpu backend's levels that this chip has, the least first.
@@ -41,7 +42,7 @@ class StoreTest : public ::testing::Test {
   Arguments eval_arguments(const std::string& mode, const Arguments& more = {}) const;
   ProcessResult compile(const Arguments& more = {}) const;
   Arguments compiled(const Arguments& more = {}) const;  // must succeed; the results of its rows
-  // The output file's bytes; must succeed.
+  // The output file's digest; must succeed.
   std::string evaluated(const std::string& mode, const Arguments& more = {}) const;
   ProcessResult cache(const std::string& verb, const Arguments& more = {}) const;
   std::vector<Json> cache_rows(const std::string& verb, const Arguments& more = {}) const;
