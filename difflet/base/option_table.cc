@@ -50,7 +50,7 @@ constexpr std::array kCommands{
         "Runs the components (or --component) on the reference backend, and each of its blocks on "
         "--backend with the "
         "reference's values as inputs, and prints for each block the largest differences and where "
-        "they are. Without --inputs the inputs are noise of a fixed seed. Ends with exit status 5 "
+        "they are. Without --inputs the inputs are noise of a fixed seed. Ends with exit status 6 "
         "when a block differs by more than --tolerance."},
     CommandDecl{
         "cache ls", "list the artifacts of the store",
@@ -65,7 +65,7 @@ constexpr std::array kCommands{
         "--diff, only the fields in which two artifacts differ."},
     CommandDecl{
         "cache verify", "read everything in the store and compare sizes and hashes",
-        "Only those named by KEY when there are any. Ends with exit status 5 when something is "
+        "Only those named by KEY when there are any. Ends with exit status 6 when something is "
         "damaged."},
     CommandDecl{
         "cache rm", "delete artifacts by key",

@@ -142,7 +142,7 @@ void run_cache_verify(const OptionValues& options) {
       damaged += entry.problem.empty() ? 0 : 1;
     }
   }
-  check(damaged == 0, ErrorCode::DataLoss, "{}: {} damaged; 'difflet cache gc' deletes what is",
+  check(damaged == 0, ErrorCode::DataLoss, "{}: {} damaged; 'difflet cache rm KEY' deletes what is",
         store.root().string(),
         damaged == 1 ? "1 entry is" : fmt::format("{} entries are", damaged));
 }

@@ -61,6 +61,25 @@ std::optional<CompiledProgram> optional_program(const artifact::Artifact& artifa
   return there ? std::optional(artifact.program(shape, stage)) : std::nullopt;
 }
 
+// "hidden_states[1,64,8] img_ids[64,3]; ...": of each size the inputs that differ from the wanted ones.
+std::string other_sizes(const artifact::ShapeEntry& wanted,
+                        const std::vector<artifact::ShapeEntry>& others) {
+  std::vector<std::string> sizes;
+  for (const artifact::ShapeEntry& other : others) {
+    std::vector<std::string> inputs;
+    for (const auto& [name, dims] : other.inputs) {
+      const auto same = wanted.inputs.find(name);
+      if (same == wanted.inputs.end() || same->second != dims) {
+        inputs.push_back(fmt::format("{}[{}]", name, fmt::join(dims, ",")));
+      }
+    }
+    if (!inputs.empty()) {
+      sizes.push_back(fmt::format("{}", fmt::join(inputs, " ")));
+    }
+  }
+  return fmt::format("{}", fmt::join(sizes, "; "));
+}
+
 // The stored programs of one of an artifact's sizes. Throws DataLoss for damaged ones.
 StagedPrograms stored_programs(const artifact::Artifact& artifact,
                                const artifact::ShapeEntry& shape, std::int64_t capacity) {
@@ -156,6 +175,9 @@ void Prepared::look_up(std::span<const models::ShapeMap> shapes) {
   const artifact::Lookup found = store.find(identity);
   reason_ = found.reason;
   if (!found.artifact) {
+    if (const std::string sizes = other_sizes(wanted, found.others); !sizes.empty()) {
+      reason_ += "; it is there for " + sizes;
+    }
     return;
   }
   artifact_ = found.artifact;
