@@ -33,7 +33,7 @@ struct FreeEntry {
 
 class Reader {
  public:
-  Reader(std::string origin) : origin_(std::move(origin)), archive_(archive_read_new()) {
+  explicit Reader(std::string origin) : origin_(std::move(origin)), archive_(archive_read_new()) {
     require(archive_ != nullptr && archive_read_support_format_tar(archive_.get()) == ARCHIVE_OK,
             "tar can be read");
   }

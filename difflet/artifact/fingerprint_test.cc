@@ -57,7 +57,7 @@ TEST_F(FingerprintTest, DependsOnContentAndNotOnFiles) {
 
 TEST_F(FingerprintTest, EveryPartOfTheContentCounts) {
   const std::string first = digest();
-  const auto changed = [&](std::map<std::string, HostTensor> tensors) {
+  const auto changed = [&](const std::map<std::string, HostTensor>& tensors) {
     io::write_safetensors(model_ / "model.safetensors", tensors);
     return digest() != first;
   };

@@ -1,9 +1,9 @@
 // A writer killed at any point leaves a store that works.
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <random>
 #include <thread>
 

@@ -126,15 +126,18 @@ void check_hash(HashTask& task) {
   }
 }
 
-}  // namespace
-
-std::vector<StoreEntry> Store::list() const {
+std::vector<StoreEntry> entries_of(std::vector<Listed> all) {
   std::vector<StoreEntry> out;
-  for (Listed& listed : list_all(root_)) {
+  out.reserve(all.size());
+  for (Listed& listed : all) {
     out.push_back(std::move(listed.entry));
   }
   return out;
 }
+
+}  // namespace
+
+std::vector<StoreEntry> Store::list() const { return entries_of(list_all(root_)); }
 
 std::vector<StoreEntry> Store::verify(ThreadPool& threads) const {
   std::vector<Listed> all = list_all(root_);
@@ -152,11 +155,7 @@ std::vector<StoreEntry> Store::verify(ThreadPool& threads) const {
       all[task.entry].entry.problem = task.problem;
     }
   }
-  std::vector<StoreEntry> out;
-  for (Listed& listed : all) {
-    out.push_back(std::move(listed.entry));
-  }
-  return out;
+  return entries_of(std::move(all));
 }
 
 }  // namespace difflet::artifact

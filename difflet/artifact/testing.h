@@ -23,6 +23,7 @@ inline Identity identity(const std::vector<std::int64_t>& sizes = {4}, std::int6
   id.backend = "cpu";
   id.toolchain = {{"difflet", "0.1.0"}, {"cpu_level", "avx2"}};
   std::vector<ShapeEntry> shapes;
+  shapes.reserve(sizes.size());
   for (const std::int64_t size : sizes) {
     shapes.push_back(shape_entry(size));
   }
@@ -90,6 +91,7 @@ inline Artifact publish(const Store& store, const Identity& id, PublishRequest r
 inline bool is_whole(const Artifact& artifact, ThreadPool& threads, ShardMode mode) {
   const Identity& id = artifact.manifest().identity;
   std::vector<std::size_t> ranks;
+  ranks.reserve(artifact.ranks());
   for (std::size_t rank = 0; rank < artifact.ranks(); ++rank) {
     ranks.push_back(rank);
   }
