@@ -136,6 +136,9 @@ class Inspector {
     std::vector<std::string> lines = split_of(graph, capacity()).notes;
     const compile::StagedPrograms staged = programs(graph);
     for (const runtime::CompiledProgram* program : staged.all()) {
+      for (const std::string& line : program->notes) {
+        lines.push_back(fmt::format("{}: {}", program->name, line));
+      }
       for (const std::string& line : backend_.explain(*program, context_, load_)) {
         lines.push_back(fmt::format("{}: {}", program->name, line));
       }

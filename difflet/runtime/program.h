@@ -47,6 +47,8 @@ struct CompiledProgram {
   std::vector<Port> inputs, outputs;
   std::vector<WeightPiece> pieces;  // of each rank, in the order of packing; no name twice
   std::string code;  // the backend's own; cpu and reference: the prepared graph in text form
+  // For people: the composites that compile() expanded, each with the backend's reason. Not stored.
+  std::vector<std::string> notes;
 
   std::size_t weight_bytes() const noexcept;  // of all pieces
 };

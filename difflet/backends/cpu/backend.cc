@@ -72,7 +72,8 @@ runtime::CompiledProgram CpuBackend::compile(const graph::Graph& graph, Context&
           .inputs = runtime::input_ports(prepared),
           .outputs = runtime::output_ports(prepared),
           .pieces = plan.pieces(),
-          .code = graph::print(prepared)};
+          .code = graph::print(prepared),
+          .notes = refusals(graph)};
 }
 
 void CpuBackend::pack(const runtime::CompiledProgram& program, std::int64_t rank,

@@ -40,6 +40,9 @@ class CpuTarget : public graph::Target {
                                        std::span<const graph::Type> operands) const override;
 };
 
+// The composites of a graph that CpuTarget refuses, each with its place and the reason.
+std::vector<std::string> refusals(const graph::Graph& graph);
+
 // Fusions, expansion of what the CPU refuses, clean-up: the graph that the planner sees.
 graph::Graph prepare(const graph::Graph& graph);
 

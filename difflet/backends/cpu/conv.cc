@@ -364,11 +364,37 @@ void limit_isa(Level level) {
 
 }  // namespace
 
+std::string_view conv_algorithm_name(ConvAlgorithm algorithm) noexcept {
+  switch (algorithm) {
+    case ConvAlgorithm::Winograd:
+      return "conv.winograd.f32";
+    case ConvAlgorithm::DirectBf16:
+      return "conv.direct.bf16";
+    case ConvAlgorithm::Direct:
+      return "conv.direct.f32";
+  }
+  return "";
+}
+
+std::string_view conv_refusal(const ConvDesc& desc, Level level, ConvAlgorithm algorithm) noexcept {
+  switch (algorithm) {
+    case ConvAlgorithm::Winograd:
+      return winograd_fits(desc, level)
+                 ? ""
+                 : "it takes 3x3 at stride 1 with channels in 16s from 64 on, and AVX-512";
+    case ConvAlgorithm::DirectBf16:
+      return desc.elem != Elem::Bf16     ? "x is f32"
+             : level < Level::Avx512Bf16 ? "the level has no bf16 products"
+                                         : "";
+    case ConvAlgorithm::Direct:
+      return "";
+  }
+  return "";
+}
+
 std::shared_ptr<ConvKernel> ConvKernel::create(const ConvDesc& desc, Level level,
                                                ConvAlgorithm algorithm) {
-  if ((algorithm == ConvAlgorithm::Winograd && !winograd_fits(desc, level)) ||
-      (algorithm == ConvAlgorithm::DirectBf16 &&
-       (desc.elem != Elem::Bf16 || level < Level::Avx512Bf16))) {
+  if (!conv_refusal(desc, level, algorithm).empty()) {
     return nullptr;
   }
   limit_isa(level);
@@ -381,10 +407,7 @@ std::shared_ptr<ConvKernel> ConvKernel::create(const ConvDesc& desc, Level level
 }
 
 std::shared_ptr<ConvKernel> ConvKernel::create(const ConvDesc& desc, Level level) {
-  // In bf16 Winograd is 1.1 to 1.5 times as fast from 256 channels on and slower below, but it holds
-  // about eight times the weights and 100 MB of scratch a thread (docs/benchmarks.md, "Convolution").
-  for (const ConvAlgorithm algorithm :
-       {ConvAlgorithm::DirectBf16, ConvAlgorithm::Winograd, ConvAlgorithm::Direct}) {
+  for (const ConvAlgorithm algorithm : kConvAlgorithms) {
     if (auto kernel = create(desc, level, algorithm)) {
       return kernel;
     }

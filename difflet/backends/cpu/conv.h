@@ -2,9 +2,11 @@
 // threads with one-threaded primitives.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 
 #include "difflet/backends/cpu/kernels/level.h"
 #include "difflet/backends/cpu/kernels/view.h"
@@ -24,6 +26,15 @@ struct ConvDesc {
 // Ways to compute one: Winograd and Direct in f32 (bf16 is widened in each band), DirectBf16 with
 // bf16 products.
 enum class ConvAlgorithm : std::uint8_t { Winograd, DirectBf16, Direct };
+
+// From the first that is tried. In bf16 Winograd is 1.1 to 1.5 times as fast from 256 channels on and slower
+// below, but it holds about eight times the weights and 100 MB of scratch a thread
+// (docs/benchmarks.md, "Convolution").
+inline constexpr std::array kConvAlgorithms{ConvAlgorithm::DirectBf16, ConvAlgorithm::Winograd,
+                                            ConvAlgorithm::Direct};
+std::string_view conv_algorithm_name(ConvAlgorithm algorithm) noexcept;  // "conv.winograd.f32"
+// Why the algorithm does not fit; empty when it does.
+std::string_view conv_refusal(const ConvDesc& desc, Level level, ConvAlgorithm algorithm) noexcept;
 
 class ConvKernel {
  public:

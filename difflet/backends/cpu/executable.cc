@@ -25,10 +25,6 @@ std::vector<std::string> lines_of(const Plan& plan) {
   for (const Step& s : plan.steps) {
     lines.push_back(s.what);
   }
-  std::vector<std::string> notes = plan.notes;
-  std::sort(notes.begin(), notes.end());
-  notes.erase(std::unique(notes.begin(), notes.end()), notes.end());
-  lines.insert(lines.end(), notes.begin(), notes.end());
   return lines;
 }
 

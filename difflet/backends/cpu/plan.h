@@ -35,7 +35,8 @@ struct Run {
 };
 
 struct Step {
-  std::string what;  // "linear.avx512bf16.bf16 transformer_blocks.0.attn.to_q"
+  // "linear.avx512bf16.bf16 transformer_blocks.0.attn to_q.weight : bf16[1, 512, 3072]; <why>"
+  std::string what;
   double flops = 0;  // 2 a multiply-add; 0 where it does not matter
   std::function<void(const Run&)> run;
 };
@@ -69,7 +70,6 @@ struct Plan {
   std::vector<View> outputs;                       // views of Output buffers, contiguous
   std::vector<std::size_t> arena_offset;           // [buffer]
   std::size_t arena_bytes = 0, scratch_bytes = 0;  // scratch a thread
-  std::vector<std::string> notes;                  // refusals, for explain()
 
   std::vector<runtime::WeightPiece> pieces() const;  // of `weights`
 };

@@ -19,9 +19,10 @@ const AttentionKernel& choose_kernel(Planner& p, const AttentionArgs& args) {
     }
     const char* reason = k.refuse(args);
     if (reason == nullptr) {
+      p.why(fmt::format("the best at {} that takes it", level_name(p.options().level)));
       return k;
     }
-    p.note(fmt::format("{} refused: {}", k.name, reason));
+    p.why(fmt::format("{} refused: {}", k.name, reason));
   }
   fail(ErrorCode::Internal, "no attention kernel takes head dim {}", args.head_dim);
 }

@@ -8,6 +8,28 @@ namespace difflet::cpu {
 
 using graph::NodeId;
 
+namespace {
+
+std::shared_ptr<ConvKernel> choose_kernel(Planner& p, const ConvDesc& desc) {
+  const Level level = p.options().level;
+  for (const ConvAlgorithm algorithm : kConvAlgorithms) {
+    const std::string_view name = conv_algorithm_name(algorithm);
+    const std::string_view refusal = conv_refusal(desc, level, algorithm);
+    if (!refusal.empty()) {
+      p.why(fmt::format("{} refused: {}", name, refusal));
+      continue;
+    }
+    if (auto kernel = ConvKernel::create(desc, level, algorithm)) {
+      p.why(fmt::format("the best at {} that takes it", level_name(level)));
+      return kernel;
+    }
+    p.why(fmt::format("{} refused: oneDNN has none for this", name));
+  }
+  return ConvKernel::create(desc, level);  // throws
+}
+
+}  // namespace
+
 void plan_conv(Planner& p, NodeId id, const graph::Conv2d& op) {
   const auto& in = p.graph().node(id).inputs;
   const View x = p.dense(in[0]);
@@ -44,7 +66,7 @@ void plan_conv(Planner& p, NodeId id, const graph::Conv2d& op) {
     check(extent <= kMaxExtent, ErrorCode::Unsupported, "conv2d: {} is more than {}", extent,
           kMaxExtent);
   }
-  const std::shared_ptr<ConvKernel> kernel = ConvKernel::create(desc, p.options().level);
+  const std::shared_ptr<ConvKernel> kernel = choose_kernel(p, desc);
   WeightJob job;
   job.kind = WeightJob::Kind::Conv;
   job.conv = kernel;

@@ -21,9 +21,10 @@ const LinearKernel& choose_kernel(Planner& p, const LinearDesc& desc) {
     }
     const char* reason = k.refuse(desc);
     if (reason == nullptr) {
+      p.why(fmt::format("the best at {} that takes it", level_name(p.options().level)));
       return k;
     }
-    p.note(fmt::format("{} refused: {}", k.name, reason));
+    p.why(fmt::format("{} refused: {}", k.name, reason));
   }
   fail(ErrorCode::Internal, "no linear kernel takes n={} k={}", desc.n, desc.k);
 }

@@ -202,13 +202,32 @@ void Planner::touch(std::uint32_t buffer) {
   life.last = step;
 }
 
+// "transformer_blocks.0.attn to_q.weight to_q.bias : bf16[1, 512, 3072]"
+std::string Planner::place_of(NodeId id) const {
+  const graph::Node& node = graph_.node(id);
+  std::string place(graph_.scope_name(node.scope));
+  for (const NodeId input : node.inputs) {
+    if (const auto* param = std::get_if<graph::Param>(&graph_.node(input).op)) {
+      std::string_view name = graph_.params()[static_cast<std::size_t>(param->index)].name;
+      const std::string_view scope = graph_.scope_name(node.scope);
+      if (!scope.empty() && name.starts_with(scope)) {
+        name.remove_prefix(std::min(scope.size() + 1, name.size()));
+      }
+      place += fmt::format("{}{}", place.empty() ? "" : " ", name);
+    }
+  }
+  return fmt::format("{} : {}", place, node.type.str());
+}
+
 void Planner::add_step(NodeId id, std::string kernel, std::function<void(const Run&)> run,
                        std::initializer_list<const View*> uses, double flops) {
   for (const View* v : uses) {
     touch(v->buffer);
   }
-  const std::string_view scope = graph_.scope_name(graph_.node(id).scope);
-  plan_.steps.push_back({fmt::format("{} {}", kernel, scope), flops, std::move(run)});
+  const std::string reason = std::exchange(why_, "");
+  plan_.steps.push_back(
+      {fmt::format("{} {}{}{}", kernel, place_of(id), reason.empty() ? "" : "; ", reason), flops,
+       std::move(run)});
 }
 
 void Planner::use_scratch(std::size_t bytes) {

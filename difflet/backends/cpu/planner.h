@@ -52,7 +52,8 @@ class Planner {
   bool is_param(graph::NodeId id) const;
   // A vector operand (bias) as dense f32.
   View f32_vector(graph::NodeId id);
-  void note(std::string line) { plan_.notes.push_back(std::move(line)); }
+  // Why the kernel of the next step was chosen, or another one was not; for explain().
+  void why(const std::string& reason) { why_ += (why_.empty() ? "" : ", ") + reason; }
 
  private:
   void place_concats();
@@ -61,12 +62,14 @@ class Planner {
   bool plan_as_view(graph::NodeId id);
   void plan_outputs();
   void touch(std::uint32_t buffer);
+  std::string place_of(graph::NodeId id) const;
   void finish_memory();
 
   const graph::Graph& graph_;
   PlanOptions options_;
   const RowwiseKernels* rowwise_;
   Plan plan_;
+  std::string why_;
   std::vector<View> views_;                  // [node], valid once planned
   std::map<graph::NodeId, View> placement_;  // results that go into somebody else's buffer
   std::map<std::string, std::uint32_t, std::less<>> packed_;  // buffers by name of the piece

@@ -18,6 +18,25 @@ std::optional<graph::Refusal> CpuTarget::claims(const graph::Op& op,
   return std::nullopt;
 }
 
+std::vector<std::string> refusals(const graph::Graph& graph) {
+  const CpuTarget target;
+  std::vector<std::string> lines;
+  for (const graph::Node& node : graph.nodes()) {
+    if (!graph::is_composite(node.op)) {
+      continue;
+    }
+    std::vector<graph::Type> operands;
+    for (const graph::NodeId input : node.inputs) {
+      operands.push_back(graph.node(input).type);
+    }
+    if (const auto refusal = target.claims(node.op, operands)) {
+      lines.push_back(fmt::format("expanded {} {}: {}", graph::op_name(node.op),
+                                  graph.scope_name(node.scope), refusal->reason));
+    }
+  }
+  return lines;
+}
+
 graph::Graph prepare(const graph::Graph& graph) {
   namespace passes = graph::passes;
   graph::Graph g = passes::simplify(graph);
