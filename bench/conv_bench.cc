@@ -130,7 +130,7 @@ Sample measure(const Options& o, Arithmetic arithmetic, const std::function<void
   return samples[samples.size() / 2];
 }
 
-void bench(const Options& o, const Shape& s, Elem elem, const ConvKernel* kernel,
+void bench(const Options& o, const Shape& s, Elem elem, ConvKernel* kernel,
            ThreadPool& threads) {
   if (kernel == nullptr) {
     return;
@@ -143,6 +143,7 @@ void bench(const Options& o, const Shape& s, Elem elem, const ConvKernel* kernel
   const HugeBuffer scratch(kernel->scratch_bytes() * static_cast<std::size_t>(o.threads));
   const auto bytes = [](const HugeBuffer& b) { return static_cast<std::byte*>(b.data()); };
   (void)kernel->pack(weight, bytes(packed));
+  kernel->generate();
   const Sample m = measure(o, arithmetic_of(o.level, elem), [&] {
     threads.run(kernel->tasks(), [&](std::int64_t task, int thread) {
       kernel->run(x.bytes().data(), bytes(packed), nullptr, y.data(), task,

@@ -34,7 +34,8 @@ struct Band {
 
 // A primitive for one band shape, with the layouts that it wants.
 struct BandKernel {
-  dnnl::convolution_forward primitive;
+  dnnl::convolution_forward::primitive_desc description;
+  dnnl::convolution_forward primitive;  // of generate()
   memory::desc source, weights, result, scratchpad;
   std::optional<dnnl::reorder> reorder_in, reorder_out;  // between f32 nhwc and its own layout
 };
@@ -140,6 +141,7 @@ class DnnlConv final : public ConvKernel {
   std::size_t packed_bytes() const noexcept override { return aligned(weights_.get_size()); }
   std::size_t scratch_bytes() const noexcept override { return scratch_; }
   bool pack(const HostTensor& weight, std::byte* packed) const override;
+  void generate() override;
   std::int64_t tasks() const noexcept override {
     return desc_.batch * static_cast<std::int64_t>(bands_.size());
   }
@@ -231,7 +233,7 @@ void DnnlConv::add_kernel(const Band& band) {
       .pad_high = {band.pad_bottom, desc_.pad_right}};
   const auto pd = make_primitive_desc(engine_, spec, attr);
   BandKernel k;
-  k.primitive = dnnl::convolution_forward(pd);
+  k.description = pd;
   k.source = pd.src_desc();
   k.weights = pd.weights_desc();
   k.result = pd.dst_desc();
@@ -256,6 +258,17 @@ void DnnlConv::add_reorders(BandKernel& k, const memory::desc& source,
   if (k.result != result) {
     k.reorder_out =
         dnnl::reorder(dnnl::reorder::primitive_desc(engine_, k.result, engine_, result));
+  }
+}
+
+void DnnlConv::generate() {
+  try {
+    for (auto& [shape, kernel] : kernels_) {
+      kernel.primitive = dnnl::convolution_forward(kernel.description);
+    }
+  } catch (const dnnl::error& e) {
+    fail(e.status == dnnl_out_of_memory ? ErrorCode::ResourceExhausted : ErrorCode::Unsupported,
+         "{}: oneDNN cannot make the kernel: {}", name_, e.what());
   }
 }
 

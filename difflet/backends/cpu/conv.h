@@ -53,6 +53,9 @@ class ConvKernel {
   // weight [O, C/groups, kh, kw], any float dtype; fills packed_bytes(). Returns false when a value is
   // NaN or Inf.
   virtual bool pack(const HostTensor& weight, std::byte* packed) const = 0;
+  // Makes the machine code, which takes milliseconds a kernel; once, before run(). Throws Unsupported,
+  // ResourceExhausted.
+  virtual void generate() = 0;
   virtual std::int64_t tasks() const noexcept = 0;
   // x and y contiguous; bias f32 [O] or null. May be called by several threads, each with its own
   // scratch.

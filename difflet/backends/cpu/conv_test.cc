@@ -86,7 +86,8 @@ HostTensor expected(const ConvDesc& d) {
   return y;
 }
 
-HostTensor run(const ConvKernel& kernel, const ConvDesc& d) {
+HostTensor run(ConvKernel& kernel, const ConvDesc& d) {
+  kernel.generate();
   const DType dtype = d.elem == Elem::F32 ? DType::F32 : DType::BF16;
   const HostTensor x = input_of(d).to(dtype);
   const HostTensor bias = bias_of(d);

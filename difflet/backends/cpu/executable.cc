@@ -4,6 +4,7 @@
 #include <chrono>
 #include <map>
 
+#include "difflet/backends/cpu/conv.h"
 #include "difflet/runtime/checks.h"
 
 namespace difflet::cpu {
@@ -37,6 +38,15 @@ CpuExecutable::CpuExecutable(graph::Graph graph, Plan plan,
       threads_(&threads),
       arena_(plan_.arena_bytes),
       scratch_(memory_of(plan_, threads.size()).scratch_bytes) {
+  std::vector<ConvKernel*> convs;
+  for (const WeightJob& job : plan_.weights) {
+    if (job.conv != nullptr) {
+      convs.push_back(job.conv.get());
+    }
+  }
+  threads.run(static_cast<std::int64_t>(convs.size()), [&convs](std::int64_t task, int /*thread*/) {
+    convs[static_cast<std::size_t>(task)]->generate();
+  });
   bind();
 }
 
