@@ -20,21 +20,10 @@ constexpr std::size_t kMaxListed = 10;  // names repeated in one error
 
 std::string dotted(const std::string& variant) { return variant.empty() ? "" : "." + variant; }
 
-struct Candidate {
-  std::string name;
-  bool is_index;
-};
-
-// In the order in which the original libraries look: diffusers takes an index before a single file,
-// transformers the other way round.
-std::vector<Candidate> candidates(const std::string& variant) {
-  const std::string v = dotted(variant);
-  return {
-      {fmt::format("diffusion_pytorch_model{}{}.json", kIndex, v), true},
-      {fmt::format("diffusion_pytorch_model{}{}", v, kSuffix), false},
-      {fmt::format("model{}{}", v, kSuffix), false},
-      {fmt::format("model{}{}.json", kIndex, v), true},
-  };
+// Whether a name stays in its folder: an index comes from a download and could say "../x".
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." &&
+         name.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;
 }
 
 // The first few names, and how many more there are.
@@ -45,8 +34,82 @@ std::string listed(const std::vector<std::string>& names) {
   return shown < names.size() ? fmt::format("{} and {} more", out, names.size() - shown) : out;
 }
 
-// The variant in a weight file's name ("" for none), or nothing for another file.
-std::optional<std::string> variant_of(const std::string& name) {
+// What in the folder could have been meant, as a sentence; empty when nothing.
+std::string advice(const fs::path& folder, const std::string& variant) {
+  std::set<std::string> variants;
+  std::vector<std::string> pickles;
+  std::error_code error;
+  for (fs::directory_iterator item(folder, error); !error && item != fs::directory_iterator();
+       item.increment(error)) {
+    const std::string name = item->path().filename().string();
+    const std::string extension = item->path().extension().string();
+    if (extension == ".bin" || extension == ".pt" || extension == ".pth" || extension == ".ckpt") {
+      pickles.push_back(name);
+    } else if (const auto v = weight_variant(name); v && *v != variant) {
+      variants.insert(*v);
+    }
+  }
+  std::string out;
+  for (const std::string& v : variants) {
+    out += v.empty() ? "; the weights without variant are there: leave --variant out"
+                     : fmt::format("; there is variant '{0}': use --variant {0}", v);
+  }
+  if (!pickles.empty()) {
+    std::ranges::sort(pickles);
+    out +=
+        fmt::format("; {} cannot be read: only safetensors can, so convert first", listed(pickles));
+  }
+  return out;
+}
+
+std::optional<WeightFile> find_weights(const fs::path& folder, const std::string& variant) {
+  for (const WeightFile& c : weight_files(variant)) {
+    std::error_code error;
+    if (fs::exists(folder / c.name, error)) {
+      return c;
+    }
+  }
+  return std::nullopt;
+}
+
+[[noreturn]] void fail_nothing_found(const fs::path& folder, const std::string& variant) {
+  std::vector<std::string> looked;
+  for (const WeightFile& c : weight_files(variant)) {
+    looked.push_back(c.name);
+  }
+  fail(ErrorCode::NotFound, "no weights in '{}': looked for {}{}", folder.string(),
+       fmt::join(looked, ", "), advice(folder, variant));
+}
+
+void check_shards_exist(const fs::path& index, const std::set<std::string>& shards) {
+  std::vector<std::string> absent;
+  for (const std::string& shard : shards) {
+    std::error_code error;
+    if (!fs::exists(index.parent_path() / shard, error)) {
+      absent.push_back(shard);
+    }
+  }
+  check(absent.empty(), ErrorCode::NotFound, "{} names {} of {} files that are absent: {}",
+        index.string(), absent.size(), shards.size(), fmt::join(absent, ", "));
+}
+
+}  // namespace
+
+// In the order in which the original libraries look: diffusers takes an index before a single file,
+// transformers the other way round.
+std::vector<WeightFile> weight_files(const std::string& variant) {
+  check(variant.empty() || is_plain_name(variant), ErrorCode::InvalidArgument,
+        "variant '{}' is not part of a file name", variant);
+  const std::string v = dotted(variant);
+  return {
+      {fmt::format("diffusion_pytorch_model{}{}.json", kIndex, v), true},
+      {fmt::format("diffusion_pytorch_model{}{}", v, kSuffix), false},
+      {fmt::format("model{}{}", v, kSuffix), false},
+      {fmt::format("model{}{}.json", kIndex, v), true},
+  };
+}
+
+std::optional<std::string> weight_variant(const std::string& name) {
   for (const std::string_view stem : {"diffusion_pytorch_model", "model"}) {
     if (!name.starts_with(stem)) {
       continue;
@@ -64,64 +127,10 @@ std::optional<std::string> variant_of(const std::string& name) {
   return std::nullopt;
 }
 
-// What in the folder could have been meant, as a sentence; empty when nothing.
-std::string advice(const fs::path& folder, const std::string& variant) {
-  std::set<std::string> variants;
-  std::vector<std::string> pickles;
-  std::error_code error;
-  for (fs::directory_iterator item(folder, error); !error && item != fs::directory_iterator();
-       item.increment(error)) {
-    const std::string name = item->path().filename().string();
-    const std::string extension = item->path().extension().string();
-    if (extension == ".bin" || extension == ".pt" || extension == ".pth" || extension == ".ckpt") {
-      pickles.push_back(name);
-    } else if (const auto v = variant_of(name); v && *v != variant) {
-      variants.insert(*v);
-    }
-  }
-  std::string out;
-  for (const std::string& v : variants) {
-    out += v.empty() ? "; the weights without variant are there: leave --variant out"
-                     : fmt::format("; there is variant '{0}': use --variant {0}", v);
-  }
-  if (!pickles.empty()) {
-    std::ranges::sort(pickles);
-    out +=
-        fmt::format("; {} cannot be read: only safetensors can, so convert first", listed(pickles));
-  }
-  return out;
-}
-
-std::optional<Candidate> find_weights(const fs::path& folder, const std::string& variant) {
-  for (const Candidate& c : candidates(variant)) {
-    std::error_code error;
-    if (fs::exists(folder / c.name, error)) {
-      return c;
-    }
-  }
-  return std::nullopt;
-}
-
-[[noreturn]] void fail_nothing_found(const fs::path& folder, const std::string& variant) {
-  std::vector<std::string> looked;
-  for (const Candidate& c : candidates(variant)) {
-    looked.push_back(c.name);
-  }
-  fail(ErrorCode::NotFound, "no weights in '{}': looked for {}{}", folder.string(),
-       fmt::join(looked, ", "), advice(folder, variant));
-}
-
-// Whether a name stays in its folder: an index comes from a download and could say "../x".
-bool is_plain_name(const std::string& name) {
-  return !name.empty() && name != "." && name != ".." &&
-         name.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;
-}
-
-// weight_map of an index: tensor name -> shard file name, each a plain name in the same folder.
-std::map<std::string, std::string> read_index(const fs::path& path) {
-  const Json index = read_json_file(path);
-  const auto damaged = [&path](bool ok, const std::string& what) {
-    check(ok, ErrorCode::DataLoss, "{}: {}", path.string(), what);
+std::map<std::string, std::string> parse_weight_index(const Json& index,
+                                                      const std::string& origin) {
+  const auto damaged = [&origin](bool ok, const std::string& what) {
+    check(ok, ErrorCode::DataLoss, "{}: {}", origin, what);
   };
   damaged(index.is_object(), "the index is not an object");
   const auto found = index.find("weight_map");
@@ -138,20 +147,6 @@ std::map<std::string, std::string> read_index(const fs::path& path) {
   damaged(!shards.empty(), "weight_map is empty");
   return shards;
 }
-
-void check_shards_exist(const fs::path& index, const std::set<std::string>& shards) {
-  std::vector<std::string> absent;
-  for (const std::string& shard : shards) {
-    std::error_code error;
-    if (!fs::exists(index.parent_path() / shard, error)) {
-      absent.push_back(shard);
-    }
-  }
-  check(absent.empty(), ErrorCode::NotFound, "{} names {} of {} files that are absent: {}",
-        index.string(), absent.size(), shards.size(), fmt::join(absent, ", "));
-}
-
-}  // namespace
 
 // Adds the tensors of one more file. Throws DataLoss for a tensor that an earlier file has too.
 void Checkpoint::add_file(SafetensorsFile file) {
@@ -175,9 +170,7 @@ Checkpoint Checkpoint::open(const fs::path& folder, const std::string& variant) 
   check(fs::exists(folder, error), ErrorCode::NotFound, "there is no folder '{}'", folder.string());
   check(fs::is_directory(folder, error), ErrorCode::InvalidArgument, "'{}' is not a folder",
         folder.string());
-  check(variant.empty() || is_plain_name(variant), ErrorCode::InvalidArgument,
-        "variant '{}' is not part of a file name", variant);
-  const std::optional<Candidate> found = find_weights(folder, variant);
+  const std::optional<WeightFile> found = find_weights(folder, variant);
   if (!found) {
     fail_nothing_found(folder, variant);
   }
@@ -187,7 +180,8 @@ Checkpoint Checkpoint::open(const fs::path& folder, const std::string& variant) 
     checkpoint.add_file(SafetensorsFile::open(path));
     return checkpoint;
   }
-  const std::map<std::string, std::string> index = read_index(path);
+  const std::map<std::string, std::string> index =
+      parse_weight_index(read_json_file(path), path.string());
   std::set<std::string> shards;
   for (const auto& item : index) {
     shards.insert(item.second);

@@ -4,12 +4,27 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "difflet/base/json.h"
 #include "difflet/io/safetensors.h"
 
 namespace difflet::io {
+
+// A file that may hold a component's weights, or list the shards that do.
+struct WeightFile {
+  std::string name;
+  bool is_index = false;
+};
+// In the order in which the original libraries look. Throws InvalidArgument for a variant that is not
+// part of a file's name.
+std::vector<WeightFile> weight_files(const std::string& variant);
+// The variant in the name of a weight file or index (empty: none); nothing for another file.
+std::optional<std::string> weight_variant(const std::string& name);
+// weight_map of an index: tensor name -> shard, a plain file name. Throws DataLoss, naming `origin`.
+std::map<std::string, std::string> parse_weight_index(const Json& index, const std::string& origin);
 
 class Checkpoint {
  public:
