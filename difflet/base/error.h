@@ -17,7 +17,7 @@ enum class ErrorCode {
   Unsupported,        // understood, but this build or model does not do it
   ResourceExhausted,  // memory, disk or a stated limit
   DataLoss,           // a file that is damaged, truncated or inconsistent
-  Unavailable,        // a device, compiler or file system that does not answer (I/O errors)
+  Unavailable,        // a device, server or file system that does not answer, or refuses
   Cancelled,          // stopped on request
   Internal,           // a bug of ours
 };
