@@ -11,6 +11,15 @@ constexpr OptionEffect kCompile = OptionEffect::Compile;
 
 constexpr std::array kCommands{
     CommandDecl{
+        "download", "get a model from the Hugging Face hub",
+        "Takes from the repository ID (org/name) what its pipeline needs, into the cache that "
+        "huggingface_hub and other tools share, and prints the folder. What is there already, also "
+        "from other tools, is not asked for again; what an interrupted download left is resumed. "
+        "Every file is checked against the hash that the hub names. Reads HF_HOME, HF_HUB_CACHE, "
+        "HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE and the proxy variables. With --json standard "
+        "output "
+        "carries events plan, progress, note, then done or error."},
+    CommandDecl{
         "generate", "make pictures from a prompt",
         "The output's extension chooses the format: .png, .jpg, .jpeg or .webp. With --n above 1 "
         "the files are x-0.png, x-1.png, ... Each path is printed on standard output when the "
@@ -55,6 +64,10 @@ constexpr std::array kCommands{
     CommandDecl{
         "cache ls", "list the artifacts of the store",
         "One line for each artifact: key, component, model, shapes, dtype, backend and size."},
+    CommandDecl{"cache models", "list the models of the hub's cache",
+                "One line for each: size on disk, files, id, and its revisions. The cache is "
+                "shared with other "
+                "tools, so no command deletes anything there."},
     CommandDecl{
         "cache lookup", "say whether generate would have to compile, and what for",
         "Takes the options of generate that decide programs. One line for each component: the key "
@@ -86,7 +99,7 @@ constexpr std::array kOptions{
     OptionDecl{
         .name = "model",
         .type = Path,
-        .help = "diffusers checkpoint folder",
+        .help = "diffusers checkpoint folder, or org/name[@revision] of the hub's cache",
         .commands = "generate inspect eval tokenize compile cache-lookup cache-explain-key verify",
         .required_by = "generate inspect eval tokenize compile verify cache-lookup",
         .effect = kCompile},
@@ -179,11 +192,16 @@ constexpr std::array kOptions{
                .help = "type of weights and arithmetic",
                .commands = "generate inspect eval compile cache-lookup cache-explain-key verify",
                .effect = kCompile},
-    OptionDecl{.name = "variant",
-               .fallback_note = "files without a variant",
-               .help = "variant of the weight files, for example fp16",
-               .commands = "generate inspect eval compile cache-lookup cache-explain-key verify",
-               .effect = kCompile},
+    OptionDecl{
+        .name = "variant",
+        .fallback_note = "files without a variant",
+        .help = "variant of the weight files, for example fp16",
+        .commands = "generate inspect eval compile cache-lookup cache-explain-key verify download",
+        .effect = kCompile},
+    OptionDecl{.name = "revision",
+               .fallback = "main",
+               .help = "branch, tag or commit",
+               .commands = "download"},
     OptionDecl{.name = "backend",
                .fallback = "cpu",
                .help = "what runs the programs: cpu or reference",
@@ -271,6 +289,11 @@ constexpr std::array kOptions{
                .commands = "cache-explain-key cache-verify cache-rm cache-export",
                .required_by = "cache-rm cache-export",
                .positional = true},
+    OptionDecl{.name = "id",
+               .help = "repository of the hub, org/name",
+               .commands = "download",
+               .required_by = "download",
+               .positional = true},
     OptionDecl{.name = "file",
                .type = Path,
                .help = "tar file that cache export wrote",
@@ -289,13 +312,14 @@ constexpr std::array kOptions{
         .name = "json",
         .type = Flag,
         .help = "events or results as JSON lines",
-        .commands = "generate inspect eval compile verify cache-ls cache-lookup cache-explain-key "
-                    "cache-verify cache-rm cache-gc cache-export cache-import clean"},
-    OptionDecl{
-        .name = "quiet",
-        .type = Flag,
-        .help = "no progress and no warnings on stderr",
-        .commands = "generate inspect eval tokenize compile verify cache-lookup cache-explain-key"},
+        .commands =
+            "generate inspect eval compile verify cache-ls cache-lookup cache-explain-key "
+            "cache-verify cache-rm cache-gc cache-export cache-import clean download cache-models"},
+    OptionDecl{.name = "quiet",
+               .type = Flag,
+               .help = "no progress and no warnings on stderr",
+               .commands = "generate inspect eval tokenize compile verify cache-lookup "
+                           "cache-explain-key download"},
     OptionDecl{.name = "page",
                .choices = "cli errors",
                .help = "which page",

@@ -21,6 +21,7 @@ struct CommandRow {
   void (*run)(const OptionValues&);
 };
 constexpr std::array kRunners{
+    CommandRow{"download", run_download},
     CommandRow{"generate", run_generate},
     CommandRow{"inspect", run_inspect},
     CommandRow{"eval", run_eval},
@@ -30,6 +31,7 @@ constexpr std::array kRunners{
     CommandRow{"clean", run_clean},
     CommandRow{"reference", run_reference},
     CommandRow{"cache ls", run_cache_ls},
+    CommandRow{"cache models", run_cache_models},
     CommandRow{"cache lookup", run_cache_lookup},
     CommandRow{"cache explain-key", run_cache_explain_key},
     CommandRow{"cache verify", run_cache_verify},
@@ -68,6 +70,10 @@ std::optional<Error> error_of(const F& f) {
   }
 }
 
+bool sends_events(std::string_view command) {
+  return command == "generate" || command == "download";
+}
+
 // Programs that read events learn of the end on the same stream.
 void print_error_event(const Error& error) {
   print_event({{"event", "error"},
@@ -99,8 +105,8 @@ int run(int argc, const char* const* argv) {
     return 0;
   }
   print_error(*error);
-  if (request && request->options && request->options->command() == "generate" &&
-      request->options->flag("json")) {
+  if (request && request->options && request->options->flag("json") &&
+      sends_events(request->options->command())) {
     (void)error_of([&] { print_error_event(*error); });  // perhaps nobody reads any more
   }
   return exit_status(error->code());

@@ -6,6 +6,7 @@
 #include "difflet/base/error.h"
 #include "difflet/base/json.h"
 #include "difflet/cli/command.h"
+#include "difflet/cli/hub_options.h"
 #include "difflet/cli/interrupt.h"
 #include "difflet/cli/targets.h"
 #include "difflet/cli/writable.h"
@@ -91,7 +92,7 @@ void run_eval(const OptionValues& options) {
   const compile::BuildOptions build = build_options(options);
   const std::filesystem::path output = options.text("output");
   check_writable(output);
-  const auto place = pipelines::find_component(options.text("model"), options.text("component"));
+  const auto place = pipelines::find_component(model_folder(options), options.text("component"));
   const auto folder =
       compile::ComponentFolder::open(place.folder, place.class_name, options.text("variant"), log);
   check_no_weights(output, folder.checkpoint());

@@ -12,6 +12,7 @@
 #include "difflet/base/units.h"
 #include "difflet/base/version.h"
 #include "difflet/cli/command.h"
+#include "difflet/cli/hub_options.h"
 #include "difflet/cli/interrupt.h"
 #include "difflet/cli/progress.h"
 #include "difflet/cli/targets.h"
@@ -182,7 +183,7 @@ void run_generate(const OptionValues& options) {
   ThreadPool threads(static_cast<int>(options.integer("threads")));
   Timings timings;
   Context context{.log = log, .threads = threads, .timings = &timings};
-  pipelines::FluxPipeline pipeline(options.text("model"), all, context);
+  pipelines::FluxPipeline pipeline(model_folder(options), all, context);
   context.record("open", Clock::now().wall_s - start.wall_s);
   const GenerateRequest request = pipeline.resolved(read_request(options));
   io::check_image_size(io::image_format(output), *request.width, *request.height);

@@ -127,7 +127,7 @@ std::string_view meaning(ErrorCode code) {
     case ErrorCode::DataLoss:
       return "a file that is damaged, truncated or inconsistent, or numbers that are not finite";
     case ErrorCode::Unavailable:
-      return "a device or file system that does not answer";
+      return "a device, server or file system that does not answer, or refuses";
     case ErrorCode::Cancelled:
       return "stopped by SIGINT (Ctrl-C), SIGTERM or SIGHUP";
     case ErrorCode::Internal:

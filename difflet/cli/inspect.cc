@@ -7,6 +7,7 @@
 #include "difflet/base/error.h"
 #include "difflet/base/units.h"
 #include "difflet/cli/command.h"
+#include "difflet/cli/hub_options.h"
 #include "difflet/cli/progress.h"
 #include "difflet/compile/component.h"
 #include "difflet/compile/staged.h"
@@ -195,7 +196,7 @@ ProgramSize lone_size(const OptionValues& options) {
 void inspect_component(const OptionValues& options, const Inspector& inspector,
                        const ProgramSize& size) {
   const std::string name = options.text("component");
-  const auto place = pipelines::find_component(options.text("model"), name);
+  const auto place = pipelines::find_component(model_folder(options), name);
   const ComponentFolder folder = inspector.open(place);
   if (options.flag("graph") || options.flag("why")) {
     const graph::Graph graph = inspector.trace(folder, size);
@@ -257,7 +258,7 @@ void run_inspect(const OptionValues& options) {
   ThreadPool threads(static_cast<int>(options.integer("threads")));
   Context context{.log = log, .threads = threads};
   const Inspector inspector(options, context);
-  const std::filesystem::path model = options.text("model");
+  const std::filesystem::path model = model_folder(options);
   const bool one = options.given("component") || !pipelines::has_model_index(model);
   check(one || !(options.flag("graph") || options.flag("why")), ErrorCode::InvalidArgument,
         "--graph and --why show one component; name it with --component");

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "difflet/base/units.h"
 #include "difflet/cli/command.h"
 #include "difflet/cli/interrupt.h"
 
@@ -17,15 +18,6 @@ class Quiet : public Observer {
   void check_stop() override { cli::check_stop(); }
 };
 
-std::string duration(double seconds) {
-  if (seconds < 60) {
-    return fmt::format("{:.{}f} s", seconds, seconds < 10 ? 2 : 0);
-  }
-  const auto whole = static_cast<long long>(seconds);
-  return whole < 3600 ? fmt::format("{} min {:02} s", whole / 60, whole % 60)
-                      : fmt::format("{} h {:02} min", whole / 3600, whole / 60 % 60);
-}
-
 // Mean step and what is left at that speed; the first step counts as the others do.
 class StepClock {
  public:
@@ -34,7 +26,7 @@ class StepClock {
     ++count_;
   }
   std::string left(std::int64_t steps) const {
-    return duration(total_ / static_cast<double>(count_) * static_cast<double>(steps));
+    return readable_seconds(total_ / static_cast<double>(count_) * static_cast<double>(steps));
   }
 
  private:
@@ -45,11 +37,11 @@ class StepClock {
 class Lines : public Quiet {
  public:
   void stage_end(std::string_view name, double seconds) override {
-    print_message(fmt::format("{}: {}\n", name, duration(seconds)));
+    print_message(fmt::format("{}: {}\n", name, readable_seconds(seconds)));
   }
   void step(std::int64_t done, std::int64_t total, double seconds) override {
     clock_.add(seconds);
-    print_message(fmt::format("step {}/{}: {}, {} left\n", done, total, duration(seconds),
+    print_message(fmt::format("step {}/{}: {}, {} left\n", done, total, readable_seconds(seconds),
                               clock_.left(total - done)));
   }
 
@@ -63,14 +55,14 @@ class Bar : public Quiet {
   void stage_begin(std::string_view name) override { show(fmt::format("{} ...", name)); }
   void stage_end(std::string_view name, double seconds) override {
     clear();
-    print_message(fmt::format("{}: {}\n", name, duration(seconds)));
+    print_message(fmt::format("{}: {}\n", name, readable_seconds(seconds)));
   }
   void step(std::int64_t done, std::int64_t total, double seconds) override {
     constexpr std::int64_t kCells = 30;
     clock_.add(seconds);
     const auto full = static_cast<std::size_t>(done * kCells / total);
     show(fmt::format("[{}{}] step {}/{}  {}/step  {} left", std::string(full, '='),
-                     std::string(kCells - full, ' '), done, total, duration(seconds),
+                     std::string(kCells - full, ' '), done, total, readable_seconds(seconds),
                      clock_.left(total - done)));
   }
 

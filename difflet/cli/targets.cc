@@ -7,6 +7,7 @@
 #include "difflet/backends/registry.h"
 #include "difflet/base/error.h"
 #include "difflet/cli/command.h"
+#include "difflet/cli/hub_options.h"
 #include "difflet/io/safetensors.h"
 #include "difflet/pipelines/model_index.h"
 
@@ -175,7 +176,7 @@ void print_timings(const Timings& timings) {
 }
 
 Targets::Targets(const OptionValues& options, Context& context) {
-  const bool pipeline = pipelines::has_model_index(options.text("model"));
+  const bool pipeline = pipelines::has_model_index(model_folder(options));
   check(pipeline || options.given("inputs"), ErrorCode::InvalidArgument,
         "'{}' is no pipeline; give the shapes of one component with --inputs",
         options.text("model"));
@@ -187,7 +188,7 @@ Targets::Targets(const OptionValues& options, Context& context) {
 }
 
 void Targets::add_pipeline(const OptionValues& options, Context& context) {
-  pipeline_ = std::make_unique<pipelines::FluxPipeline>(options.text("model"),
+  pipeline_ = std::make_unique<pipelines::FluxPipeline>(model_folder(options),
                                                         pipeline_options(options), context);
   const pipelines::GenerateRequest request =
       pipeline_->resolved({.prompt = {},
@@ -208,7 +209,7 @@ void Targets::add_pipeline(const OptionValues& options, Context& context) {
 }
 
 void Targets::add_component(const OptionValues& options, Context& context) {
-  const auto place = pipelines::find_component(options.text("model"), options.text("component"));
+  const auto place = pipelines::find_component(model_folder(options), options.text("component"));
   folder_ = compile::ComponentFolder::open(place.folder, place.class_name, options.text("variant"),
                                            context.log);
   all_.push_back(

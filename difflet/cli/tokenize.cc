@@ -9,6 +9,7 @@
 #include "difflet/base/error.h"
 #include "difflet/base/json.h"
 #include "difflet/cli/command.h"
+#include "difflet/cli/hub_options.h"
 #include "difflet/cli/interrupt.h"
 #include "difflet/pipelines/model_index.h"
 #include "difflet/text/tokenizer.h"
@@ -62,7 +63,7 @@ std::int64_t padded_length(const text::Tokenizer& tokenizer, const OptionValues&
 }  // namespace
 
 void run_tokenize(const OptionValues& options) {
-  const auto place = pipelines::find_component(options.text("model"), options.text("component"));
+  const auto place = pipelines::find_component(model_folder(options), options.text("component"));
   const auto tokenizer = text::open_tokenizer(place.folder, place.class_name);
   const std::string input = read_standard_input();
   const std::int64_t length =

@@ -121,7 +121,10 @@ DownloadPlan plan_download(const HubOptions& options, const RepoId& id, const st
     take_found("this commit is in the cache");
     return plan;
   }
-  Client client(options, events.stop, events.note);
+  // With something to fall back on, not for long.
+  HubOptions patience = options;
+  patience.attempts = found.folder.empty() ? options.attempts : std::min(options.attempts, 2);
+  Client client(patience, events.stop, events.note);
   try {
     plan.commit = client.commit_of(id, revision);
     plan.folder = cache.snapshot(plan.commit);
