@@ -308,7 +308,6 @@ void clean_fingerprints(Remover& remover) {
 }
 
 void clean_staging(Remover& remover) {
-  remover.staging();
   clean_folder(remover, kStaging, [](const Folder&, const std::string& name) {
     constexpr std::size_t kDigits = 16;
     return is_hex(name.substr(0, name.find('.')), kDigits);  // already said
@@ -381,6 +380,7 @@ Removal Store::clean(RemovalMode mode) const {
     return {};
   }
   Remover remover(*std::move(root), mode);
+  remover.staging();  // first, as every removal sweeps it
   clean_generations(remover, EntryKind::Artifact);
   clean_generations(remover, EntryKind::Weights);
   clean_fingerprints(remover);

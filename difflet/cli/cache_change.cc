@@ -20,12 +20,12 @@ RemovalMode removal_mode(const OptionValues& options) {
   return options.flag("dry-run") ? RemovalMode::DryRun : RemovalMode::Delete;
 }
 
-// "artifacts/<key>/..." -> <key>; empty for what has none.
+// "artifacts/<key>/..." or "weights/<key>/..." -> <key>; empty for what has none.
 std::string key_in(const std::string& path) {
   const std::filesystem::path parts(path);
-  const std::string second = std::distance(parts.begin(), parts.end()) > 1
-                                 ? std::next(parts.begin())->string()
-                                 : std::string();
+  const bool has_key = std::distance(parts.begin(), parts.end()) > 1 &&
+                       (*parts.begin() == "artifacts" || *parts.begin() == "weights");
+  const std::string second = has_key ? std::next(parts.begin())->string() : std::string();
   return artifact::is_key(second) ? second : "";
 }
 

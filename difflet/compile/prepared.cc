@@ -258,7 +258,8 @@ std::unique_ptr<StagedExecutable> Prepared::load(const runtime::WeightSource& ch
     try {
       weights = stored();
     } catch (const Error& e) {
-      if (e.code() != ErrorCode::DataLoss && e.code() != ErrorCode::NotFound) {
+      if (e.code() != ErrorCode::DataLoss && e.code() != ErrorCode::NotFound &&
+          e.code() != ErrorCode::Unavailable) {
         throw;
       }
       reason = e.message();
