@@ -54,6 +54,15 @@ Listed list_one(const Folder& root, EntryKind kind, const std::string& key,
   return out;
 }
 
+// Another process removed it since its name was read.
+bool is_gone(const Folder& root, const StoreEntry& entry) {
+  try {
+    return !open_generation(root, kind_folder(entry.kind), entry.key, entry.generation);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 std::vector<Listed> list_kind(const Folder& root, EntryKind kind) {
   std::vector<Listed> out;
   std::vector<std::string> keys;
@@ -71,6 +80,10 @@ std::vector<Listed> list_kind(const Folder& root, EntryKind kind) {
       std::vector<Listed> of_key;
       for (const std::string& generation : generations) {
         of_key.push_back(list_one(root, kind, key, generation));
+        if (!of_key.back().entry.problem.empty() && is_gone(root, of_key.back().entry)) {
+          of_key.pop_back();
+          continue;
+        }
         StoreEntry& entry = of_key.back().entry;
         entry.latest = latest && entry.problem.empty();
         latest = latest && !entry.latest;
