@@ -215,6 +215,16 @@ void OptionValues::check_complete() const {
   }
 }
 
+OptionValues OptionValues::of_command(std::string_view command) const {
+  OptionValues values(command);
+  for (const auto& [name, given] : values_) {
+    if (find_option(command, name) != nullptr) {
+      values.values_.emplace(name, given);
+    }
+  }
+  return values;
+}
+
 const OptionDecl& OptionValues::decl(std::string_view name) const {
   const OptionDecl* option = find_option(command_, name);
   if (option == nullptr) {

@@ -64,6 +64,9 @@ class OptionValues {
   // Throws InvalidArgument naming a required option that is missing.
   void check_complete() const;
 
+  // The values of those options that `command` has too.
+  OptionValues of_command(std::string_view command) const;
+
   std::string_view command() const noexcept { return command_; }
   bool given(std::string_view name) const { return values_.contains(name); }
   // The value given or the default; the optional forms have nothing where there is neither.

@@ -22,6 +22,7 @@ struct CommandRow {
 };
 constexpr std::array kRunners{
     CommandRow{"download", run_download},
+    CommandRow{"run", run_run},
     CommandRow{"generate", run_generate},
     CommandRow{"inspect", run_inspect},
     CommandRow{"eval", run_eval},

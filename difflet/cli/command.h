@@ -10,6 +10,7 @@
 
 namespace difflet::cli {
 
+void run_run(const OptionValues& options);
 void run_generate(const OptionValues& options);
 void run_inspect(const OptionValues& options);
 void run_eval(const OptionValues& options);

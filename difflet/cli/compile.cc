@@ -1,3 +1,5 @@
+#include "difflet/cli/compile.h"
+
 #include <string>
 
 #include "difflet/base/error.h"
@@ -27,22 +29,30 @@ std::string_view result_name(Result result) {
 void print_report(const OptionValues& options, const std::string& name,
                   const compile::CompileReport& report) {
   if (options.flag("json")) {
-    print_event({{"component", name},
-                 {"key", report.key},
-                 {"generation", report.generation},
-                 {"result", result_name(report.result)},
-                 {"weight_bytes", report.weight_bytes},
-                 {"seconds", report.seconds}});
-    return;
+    print_event(report_json(name, report));
+  } else {
+    print(report_text(name, report));
   }
-  print(fmt::format("{:<16} {} {} {}, weights {}, {:.2f} s\n", name, report.key, report.generation,
-                    result_name(report.result), readable_bytes(report.weight_bytes),
-                    report.seconds));
 }
 
 }  // namespace
 
-void run_compile(const OptionValues& options) {
+Json report_json(const std::string& name, const compile::CompileReport& report) {
+  return {{"component", name},
+          {"key", report.key},
+          {"generation", report.generation},
+          {"result", result_name(report.result)},
+          {"weight_bytes", report.weight_bytes},
+          {"seconds", report.seconds}};
+}
+
+std::string report_text(const std::string& name, const compile::CompileReport& report) {
+  return fmt::format("{:<16} {} {} {}, weights {}, {:.2f} s\n", name, report.key, report.generation,
+                     result_name(report.result), readable_bytes(report.weight_bytes),
+                     report.seconds);
+}
+
+void compile_targets(const OptionValues& options, const ShowReport& show) {
   Log log(log_level(options));
   ThreadPool threads(static_cast<int>(options.integer("threads")));
   Context context{.log = log, .threads = threads};
@@ -61,14 +71,19 @@ void run_compile(const OptionValues& options) {
     };
     const compile::CheckpointWeights weights(target.folder->checkpoint(), [] { check_stop(); });
     try {
-      print_report(options, target.name,
-                   compile::compile_to_store(target.name, *target.folder, target.shapes, build,
-                                             store, context, weights, waiting));
+      show(target.name, compile::compile_to_store(target.name, *target.folder, target.shapes, build,
+                                                  store, context, weights, waiting));
     } catch (Error& e) {
       e.add_context(target.name);
       throw;
     }
   }
+}
+
+void run_compile(const OptionValues& options) {
+  compile_targets(options, [&](const std::string& name, const compile::CompileReport& report) {
+    print_report(options, name, report);
+  });
 }
 
 }  // namespace difflet::cli

@@ -10,6 +10,7 @@
 #include "difflet/base/error.h"
 #include "difflet/base/units.h"
 #include "difflet/cli/command.h"
+#include "difflet/cli/download.h"
 #include "difflet/cli/hub_options.h"
 #include "difflet/cli/interrupt.h"
 #include "difflet/cli/progress.h"
@@ -155,28 +156,31 @@ std::unique_ptr<Display> make_display(const OptionValues& options) {
   return std::make_unique<Lines>();
 }
 
-std::filesystem::path download(const OptionValues& options, Display& display) {
-  check(options.texts("id").size() == 1, ErrorCode::InvalidArgument,
-        "download takes one ID, not {}", options.texts("id").size());
-  const auto id = io::hub::RepoId::parse(options.text("id"));
-  const io::hub::HubOptions hub = hub_options();
-  const DownloadEvents events{.progress = [&](const Progress& p) { display.progress(p); },
-                              .note = [&](const std::string& text) { display.note(text); },
-                              .stop = [] { return stop_signal() != 0; }};
-  const DownloadPlan plan = plan_download(hub, id, options.text("revision"),
-                                          wanted_files(options.text("variant")), events);
-  display.plan(plan);
-  return run_download(hub, plan, events);
-}
-
 }  // namespace
 
-void run_download(const OptionValues& options) {
-  std::filesystem::path folder;
-  {
-    const auto display = make_display(options);
-    folder = download(options, *display);
+std::filesystem::path download_model(const OptionValues& options, const io::hub::ModelName& model,
+                                     DownloadMode mode) {
+  const auto display = make_display(options);
+  const io::hub::HubOptions hub = hub_options();
+  const DownloadEvents events{.progress = [&](const Progress& p) { display->progress(p); },
+                              .note = [&](const std::string& text) { display->note(text); },
+                              .stop = [] { return stop_signal() != 0; }};
+  const DownloadPlan plan =
+      plan_download(hub, model.id, model.revision, wanted_files(options.text("variant")), events);
+  display->plan(plan);
+  if (mode == DownloadMode::PlanOnly) {
+    return plan.complete ? plan.folder : std::filesystem::path();
   }
+  return io::hub::run_download(hub, plan, events);
+}
+
+void run_download(const OptionValues& options) {
+  check(options.texts("id").size() == 1, ErrorCode::InvalidArgument,
+        "download takes one ID, not {}", options.texts("id").size());
+  const std::filesystem::path folder = download_model(
+      options,
+      {.id = io::hub::RepoId::parse(options.text("id")), .revision = options.text("revision")},
+      DownloadMode::Download);
   if (options.flag("json")) {
     print_event({{"event", "done"}, {"folder", folder.string()}});
   } else {
