@@ -53,7 +53,7 @@ class StoreTest : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
-  ThreadPool threads_{2};
+  ThreadPool threads_{1};  // none besides this one, so that tests may fork
   Store store_{folder_ / "store"};
 };
 
@@ -305,10 +305,11 @@ TEST_F(StoreTest, UnreadableManifestIsAMiss) {
 }
 
 TEST_F(StoreTest, VerifyFindsAChangedByte) {
-  EXPECT_TRUE(store_.verify(threads_).empty());
+  ThreadPool threads(2);
+  EXPECT_TRUE(store_.verify(threads).empty());
   const Artifact a = publish(store_, identity({4}, 2));
   fs::create_directories(store_.root() / "staging" / "0123456789abcdef");
-  for (const StoreEntry& entry : store_.verify(threads_)) {
+  for (const StoreEntry& entry : store_.verify(threads)) {
     EXPECT_EQ(entry.problem, "") << entry.key;
   }
   std::fstream file(shard(a, 1), std::ios::in | std::ios::out | std::ios::binary);
@@ -316,7 +317,7 @@ TEST_F(StoreTest, VerifyFindsAChangedByte) {
   file.put('!');
   file.close();
   EXPECT_TRUE(store_.find(identity({4}, 2)).artifact) << "hashes are not part of a lookup";
-  const auto entries = store_.verify(threads_);
+  const auto entries = store_.verify(threads);
   ASSERT_EQ(entries.size(), 2U);
   EXPECT_EQ(entries[0].problem, "");
   EXPECT_THAT(entries[1].problem, HasSubstr("tp1_sharded_checkpoint.safetensors' is damaged"));
