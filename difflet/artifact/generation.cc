@@ -102,7 +102,9 @@ StoreRoot open_store(const fs::path& root) {
       return out;
     }
     if (!folder->status(kMarker)) {
-      out.foreign = !folder->names().empty();
+      // A writer that was killed before the marker was there leaves its staging.
+      out.foreign = std::ranges::any_of(folder->names(),
+                                        [](const std::string& name) { return name != kStaging; });
       out.reason = fmt::format("'{}' has no {}: not a store", root.string(), kMarker);
       return out;
     }
@@ -115,6 +117,15 @@ StoreRoot open_store(const fs::path& root) {
   return out;
 }
 
+void make_marker(const Folder& root) {
+  if (!root.status(kMarker)) {
+    const Staging staging = Staging::make(root);
+    staging.folder().write(kMarker, marker_text());
+    (void)staging.folder().rename(kMarker, root, kMarker);
+    root.sync();
+  }
+}
+
 Folder make_store(const fs::path& root) {
   std::error_code error;
   fs::create_directories(root, error);
@@ -123,12 +134,7 @@ Folder make_store(const fs::path& root) {
   }
   std::optional<Folder> folder = Folder::open(root);
   check(folder.has_value(), ErrorCode::NotFound, "there is no folder '{}'", root.string());
-  if (!folder->status(kMarker)) {
-    const Staging staging = Staging::make(*folder);
-    staging.folder().write(kMarker, marker_text());
-    (void)staging.folder().rename(kMarker, *folder, kMarker);
-    folder->sync();
-  }
+  make_marker(*folder);
   try {
     check_marker(*folder);
   } catch (Error& e) {

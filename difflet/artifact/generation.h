@@ -32,6 +32,8 @@ StoreRoot open_store(const std::filesystem::path& root);
 // Makes the root and its marker if need be. Throws InvalidArgument for a store of another schema, and
 // as writing does.
 Folder make_store(const std::filesystem::path& root);
+// Writes the marker where it is not: a cleaner takes it away last, and may not see who has just begun.
+void make_marker(const Folder& root);
 
 // Keys that have a folder under `kind` (kArtifacts, kWeights), sorted.
 std::vector<std::string> stored_keys(const Folder& root, const char* kind);

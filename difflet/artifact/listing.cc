@@ -24,6 +24,7 @@ bool is_in_use(const Folder& folder) {
 // An entry and, when it is good, what keeps it from being removed.
 struct Listed {
   StoreEntry entry;
+  bool vanished = false;  // removed, or removed and made again, while it was read
   std::shared_ptr<const StoredArtifact> artifact;
   std::shared_ptr<const StoredWeights> weights;
 };
@@ -50,6 +51,7 @@ Listed list_one(const Folder& root, EntryKind kind, const std::string& key,
     }
   } catch (const Error& e) {
     entry.problem = e.message();
+    out.vanished = e.code() == ErrorCode::NotFound;
   }
   return out;
 }
@@ -79,11 +81,15 @@ std::vector<Listed> list_kind(const Folder& root, EntryKind kind) {
       bool latest = true;
       std::vector<Listed> of_key;
       for (const std::string& generation : generations) {
-        of_key.push_back(list_one(root, kind, key, generation));
-        if (!of_key.back().entry.problem.empty() && is_gone(root, of_key.back().entry)) {
-          of_key.pop_back();
+        constexpr int kTries = 5;
+        Listed one = list_one(root, kind, key, generation);
+        for (int i = 1; i < kTries && one.vanished; ++i) {
+          one = list_one(root, kind, key, generation);
+        }
+        if (one.vanished && is_gone(root, one.entry)) {
           continue;
         }
+        of_key.push_back(std::move(one));
         StoreEntry& entry = of_key.back().entry;
         entry.latest = latest && entry.problem.empty();
         latest = latest && !entry.latest;

@@ -106,16 +106,24 @@ KeyLock KeyLock::acquire(const Folder& locks, const std::string& name, const std
 }
 
 Staging Staging::make(const Folder& root) {
-  Folder parent = root.make("staging");
-  (void)sweep_staging(parent, SweepMode::Remove);
-  while (true) {
-    std::string name = random_name();
-    const std::string lock_name = name + std::string(kLockSuffix);
-    Fd lock = parent.create(lock_name);
-    // A sweeper may take the file for a dead writer's before it is locked; then another name.
-    if (lock && try_lock(lock, LockKind::Exclusive) && still_there(parent, lock_name, lock)) {
-      Folder folder = parent.make(name);
-      return {std::move(parent), std::move(name), std::move(lock), std::move(folder)};
+  constexpr int kTries = 100;
+  for (int i = 1;; ++i) {
+    try {
+      Folder parent = root.make("staging");
+      (void)sweep_staging(parent, SweepMode::Remove);
+      std::string name = random_name();
+      const std::string lock_name = name + std::string(kLockSuffix);
+      Fd lock = parent.create(lock_name);
+      // A sweeper may take the file for a dead writer's before it is locked; then another name.
+      if (lock && try_lock(lock, LockKind::Exclusive) && still_there(parent, lock_name, lock)) {
+        Folder folder = parent.make(name);
+        return {std::move(parent), std::move(name), std::move(lock), std::move(folder)};
+      }
+    } catch (const Error& e) {
+      // A cleaner takes the folder away while it is empty.
+      if (e.code() != ErrorCode::NotFound || i >= kTries) {
+        throw;
+      }
     }
   }
 }

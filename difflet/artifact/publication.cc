@@ -128,6 +128,24 @@ void Publication::Impl::choose_weights() {
   }
 }
 
+// Opens the store, made if need be, and takes the lock of the key.
+std::unique_ptr<Publication::Impl> Publication::begin(const std::filesystem::path& path,
+                                                      const std::string& key,
+                                                      const PublishRequest& request) {
+  constexpr int kTries = 20;  // a cleaner may take folders away while they are empty
+  for (int i = 1;; ++i) {
+    try {
+      const Folder root = make_store(path);
+      return std::make_unique<Impl>(
+          root, KeyLock::acquire(root.make(kLocks), key, request.what, request.waiting));
+    } catch (const Error& e) {
+      if (e.code() != ErrorCode::NotFound || i == kTries) {
+        throw;
+      }
+    }
+  }
+}
+
 Publication::Publication(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Publication::Publication(Publication&&) noexcept = default;
 Publication& Publication::operator=(Publication&&) noexcept = default;
@@ -203,6 +221,7 @@ Artifact Publication::keep() {
   }
   const std::string generation =
       commit(impl_->root, impl_->staging->folder(), manifest, impl_->weights ? nullptr : &weights);
+  make_marker(impl_->root);
   impl_->staging.reset();
   auto stored = load_artifact(impl_->root, manifest.key, generation);
   impl_->base_lock.reset();
@@ -212,11 +231,8 @@ Artifact Publication::keep() {
 }
 
 Publication Store::publish(const Identity& identity, PublishRequest request) const {
-  Folder root = make_store(root_);
   const std::string key = key_of(identity);
-  const Folder locks = root.make(kLocks);
-  auto impl = std::make_unique<Publication::Impl>(
-      root, KeyLock::acquire(locks, key, request.what, request.waiting));
+  auto impl = Publication::begin(root_, key, request);
   impl->store = root_;
   impl->request = std::move(request);
   impl->manifest.key = key;

@@ -404,6 +404,10 @@ Removal Store::clean(RemovalMode mode) const {
   if (mode == RemovalMode::Delete && last) {
     remover.root().remove(kMarker);
     (void)::rmdir(root_.c_str());  // if nothing else is in it
+    const std::vector<std::string> left = remover.root().names();
+    if (std::ranges::any_of(left, [&](const std::string& name) { return own.contains(name); })) {
+      make_marker(remover.root());  // a writer came in between
+    }
   }
   return remover.take_result();
 }

@@ -115,6 +115,8 @@ class Publication {
   friend class Store;
   struct Impl;
   explicit Publication(std::unique_ptr<Impl> impl);
+  static std::unique_ptr<Impl> begin(const std::filesystem::path& store, const std::string& key,
+                                     const PublishRequest& request);
   std::unique_ptr<Impl> impl_;
 };
 

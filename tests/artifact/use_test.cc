@@ -146,7 +146,7 @@ TEST_F(InUse, RemovalCompilingAndUsingAtTheSameTime) {
                          : Arguments{"cache", "ls", "--cache-dir", place});
     for (const auto& [process, output] : all) {
       const ProcessResult result = process->wait();
-      EXPECT_EQ(result.status, 0) << round << result.err;
+      EXPECT_EQ(result.status, 0) << round << result.err << result.out;
       if (!output.empty()) {
         EXPECT_EQ(digest(output), right) << round;
       }
