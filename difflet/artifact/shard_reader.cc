@@ -20,9 +20,11 @@
 namespace difflet::artifact {
 namespace {
 
-// Read by one call of one thread; the disk is told of kAhead more.
-constexpr std::size_t kBlock = std::size_t{16} << 20U;
-constexpr std::size_t kAhead = 8;
+constexpr std::size_t kBlock = std::size_t{16} << 20U;  // mapped by one call
+constexpr std::size_t kChunk = std::size_t{1} << 20U;   // read by one call
+// More streams than cores keep a disk at work; each is long, so that the kernel reads ahead in large
+// folios, which are mapped twenty times faster than single pages.
+constexpr int kStreamsPerThread = 2;
 constexpr std::size_t kPage = 4096;
 #ifndef MADV_POPULATE_READ
 constexpr int kPopulateRead = 22;  // Linux 5.14
@@ -94,15 +96,14 @@ class Shard final : public runtime::PackedWeights {
     bytes_ = {copy_.data(), bytes_.size()};
     mapping_.reset();
   }
-  void read(const ShardFile& file, std::size_t begin, std::size_t end) const {
-    while (begin < end) {
-      const ssize_t n =
-          ::pread(file.fd, copy_.data() + begin, end - begin, static_cast<off_t>(begin));
-      if (n < 0 && errno != EINTR) {
-        fail_errno("read", path_, errno);
-      }
-      check(n != 0, ErrorCode::DataLoss, "'{}' became shorter while it was read", path_);
-      begin += n < 0 ? 0 : static_cast<std::size_t>(n);
+  // Reads a part into the copy.
+  void read(const Fd& fd, std::size_t begin, std::size_t end) const {
+    read_into({copy_.data() + begin, end - begin}, fd, begin);
+  }
+  // Brings a part into the page cache, through memory that nobody looks at.
+  void warm(const Fd& fd, std::size_t begin, std::size_t end, std::span<std::byte> memory) const {
+    for (std::size_t at = begin; at < end; at += memory.size()) {
+      read_into(memory.first(std::min(memory.size(), end - at)), fd, at);
     }
   }
   // Whether some pages of the part, taken as a sample, are in the page cache (or nobody can say).
@@ -134,6 +135,19 @@ class Shard final : public runtime::PackedWeights {
   }
 
  private:
+  void read_into(std::span<std::byte> memory, const Fd& fd, std::size_t at) const {
+    while (!memory.empty()) {
+      const ssize_t n = ::pread(fd.get(), memory.data(), memory.size(), static_cast<off_t>(at));
+      if (n < 0 && errno != EINTR) {
+        fail_errno("read", path_, errno);
+      }
+      check(n != 0, ErrorCode::DataLoss, "'{}' became shorter while it was read", path_);
+      const std::size_t got = n < 0 ? 0 : static_cast<std::size_t>(n);
+      memory = memory.subspan(got);
+      at += got;
+    }
+  }
+
   std::string path_;
   std::shared_ptr<const void> owner_;
   std::unique_ptr<Mapping> mapping_;
@@ -142,19 +156,62 @@ class Shard final : public runtime::PackedWeights {
   std::map<std::string, io::TensorEntry> entries_;
 };
 
-struct Block {
+struct Part {
   std::size_t file = 0;
   std::size_t begin = 0, end = 0;
 };
 
-std::vector<Block> blocks_of(std::span<const ShardFile> files) {
-  std::vector<Block> blocks;
+constexpr std::size_t kEachBlock = std::size_t{1} << 40U;  // as a number of parts
+
+// Each file in `count` parts of about one length, multiples of kBlock.
+std::vector<Part> parts_of(std::span<const ShardFile> files, std::size_t count) {
+  std::vector<Part> parts;
   for (std::size_t f = 0; f < files.size(); ++f) {
-    for (std::size_t at = 0; at < files[f].bytes; at += kBlock) {
-      blocks.push_back({f, at, std::min(at + kBlock, files[f].bytes)});
+    const std::size_t blocks = (files[f].bytes + kBlock - 1) / kBlock;
+    const std::size_t length = (blocks + count - 1) / count * kBlock;
+    for (std::size_t at = 0; at < files[f].bytes; at += length) {
+      parts.push_back({f, at, std::min(at + length, files[f].bytes)});
     }
   }
-  return blocks;
+  return parts;
+}
+
+// The file opened once more: the kernel reads ahead for each descriptor by itself.
+Fd opened_again(const ShardFile& file) {
+  Fd fd(::open(fmt::format("/proc/self/fd/{}", file.fd).c_str(), O_RDONLY | O_CLOEXEC));
+  return fd ? std::move(fd) : Fd(::fcntl(file.fd, F_DUPFD_CLOEXEC, 0));
+}
+
+// One stream: its blocks in order, read if they are not in memory.
+void bring(const Shard& shard, const ShardFile& file, const Part& part, ShardMode mode) {
+  Fd fd;
+  std::vector<std::byte> memory;
+  for (std::size_t at = part.begin; at < part.end; at += kBlock) {
+    const std::size_t end = std::min(at + kBlock, part.end);
+    const bool there = mode == ShardMode::Mapped && shard.resident(at, end);
+    if (!there && !fd) {
+      fd = opened_again(file);
+      memory.resize(mode == ShardMode::Mapped ? kChunk : 0);
+    }
+    if (mode == ShardMode::Copied) {
+      shard.read(fd, at, end);
+      continue;
+    }
+    if (!there) {
+      shard.warm(fd, at, end, memory);
+    }
+    shard.populate(at, end);
+  }
+}
+
+bool all_resident(std::span<const std::shared_ptr<Shard>> shards,
+                  std::span<const ShardFile> files) {
+  for (const Part& block : parts_of(files, kEachBlock)) {
+    if (!shards[block.file]->resident(block.begin, block.end)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace
@@ -173,31 +230,19 @@ std::vector<std::shared_ptr<const runtime::PackedWeights>> open_shards(
       shards.back()->start_copy();
     }
   }
-  const std::vector<Block> blocks = blocks_of(files);
-  const auto advise = [&](std::size_t i) {
-    if (i >= blocks.size()) {
-      return;
-    }
-    const Block& b = blocks[i];
-    // The call takes as long for pages that are there as mapping them does.
-    if (mode == ShardMode::Copied || !shards[b.file]->resident(b.begin, b.end)) {
-      (void)::posix_fadvise(files[b.file].fd, static_cast<off_t>(b.begin),
-                            static_cast<off_t>(b.end - b.begin), POSIX_FADV_WILLNEED);
-    }
+  const auto bring_all = [&](ThreadPool& pool, std::size_t count) {
+    const std::vector<Part> parts = parts_of(files, count);
+    pool.run(static_cast<std::int64_t>(parts.size()), [&](std::int64_t task, int /*thread*/) {
+      const Part& part = parts[static_cast<std::size_t>(task)];
+      bring(*shards[part.file], files[part.file], part, mode);
+    });
   };
-  for (std::size_t i = 0; i < kAhead; ++i) {
-    advise(i);
+  if (mode == ShardMode::Mapped && all_resident(shards, files)) {
+    bring_all(threads, kEachBlock);
+  } else {
+    ThreadPool streams(kStreamsPerThread * threads.size());
+    bring_all(streams, static_cast<std::size_t>(streams.size()));
   }
-  threads.run(static_cast<std::int64_t>(blocks.size()), [&](std::int64_t task, int /*thread*/) {
-    const auto i = static_cast<std::size_t>(task);
-    const Block& b = blocks[i];
-    advise(i + kAhead);
-    if (mode == ShardMode::Copied) {
-      shards[b.file]->read(files[b.file], b.begin, b.end);
-    } else {
-      shards[b.file]->populate(b.begin, b.end);
-    }
-  });
   if (report != nullptr) {
     report->mode = mode;
     report->bytes = 0;
