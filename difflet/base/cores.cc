@@ -81,7 +81,10 @@ struct Cores::Impl {
 Cores::Cores() : impl_(std::make_unique<Impl>()) {
   check(hwloc_topology_init(&impl_->topology) == 0, ErrorCode::Unavailable,
         "cannot read the processor topology (hwloc)");
-  // Only cores are asked for: devices and caches cost tens of milliseconds.
+  // Only cores are asked for: devices and caches cost tens of milliseconds. The kernel knows them;
+  // asking each processor itself, which needs a thread to run there, costs two more.
+  (void)hwloc_topology_set_components(impl_->topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
+                                      "x86");
   hwloc_topology_set_all_types_filter(impl_->topology, HWLOC_TYPE_FILTER_KEEP_NONE);
   hwloc_topology_set_type_filter(impl_->topology, HWLOC_OBJ_CORE, HWLOC_TYPE_FILTER_KEEP_ALL);
   check(hwloc_topology_load(impl_->topology) == 0, ErrorCode::Unavailable,

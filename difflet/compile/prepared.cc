@@ -227,7 +227,8 @@ Prepared::Weights Prepared::stored() const {
   check_pieces(weights, programs_);
   std::string detail =
       fmt::format("{} {}", readable_bytes(report.bytes), artifact::shard_mode_name(report.mode));
-  if (use_.weights == WeightMode::Auto) {
+  // A copy reads everything once and writes it: two passes do not win that back.
+  if (use_.weights == WeightMode::Auto && use_.expected_runs > 2) {
     constexpr std::size_t kSample = std::size_t{8} << 20U;
     const auto& pieces = programs_.step.pieces;
     const auto largest =
