@@ -30,10 +30,10 @@ artifact::ShapeEntry shape_entry(const models::ShapeMap& shapes, const graph::Gr
 
 artifact::Identity identity_without_source(const ComponentFolder& folder,
                                            std::vector<artifact::ShapeEntry> shapes,
-                                           const spmd::Mesh& mesh, const BuildOptions& build) {
+                                           const BuildOptions& build) {
   artifact::Identity identity;
   identity.model = folder.class_name();
-  identity.mesh = mesh;
+  identity.mesh = build.mesh;
   identity.dtype = build.dtype;
   identity.options["schedule_capacity"] = build.schedule_capacity;
   identity.backend = build.backend->name();
@@ -120,9 +120,9 @@ artifact::Identity identity_of(const ComponentFolder& folder,
   std::vector<artifact::ShapeEntry> entries;
   entries.reserve(shapes.size());
   for (const models::ShapeMap& map : shapes) {
-    entries.push_back(shape_entry(map, folder.trace(map, build.dtype)));
+    entries.push_back(shape_entry(map, folder.trace(map, build.dtype, build.mesh)));
   }
-  artifact::Identity identity = identity_without_source(folder, std::move(entries), {}, build);
+  artifact::Identity identity = identity_without_source(folder, std::move(entries), build);
   identity.source = source(folder, build, store, context);
   return identity;
 }
@@ -133,7 +133,7 @@ Prepared::Prepared(std::string name, const ComponentFolder& folder,
     : name_(std::move(name)), folder_(&folder), build_(build), use_(use), context_(&context) {
   require(current < shapes.size(), "shapes without the current one");
   const Stopwatch trace;
-  graph_ = folder.trace(shapes[current], build.dtype);
+  graph_ = folder.trace(shapes[current], build.dtype, build.mesh);
   context.record(name_ + ": trace", trace.seconds());
   if (use_.mode != ArtifactMode::Off) {
     const Stopwatch lookup;
@@ -166,11 +166,10 @@ void Prepared::look_up(std::span<const models::ShapeMap> shapes) {
   }
   std::vector<artifact::ShapeEntry> entries{shape_entry(shapes.front(), graph_)};
   for (const models::ShapeMap& map : shapes.subspan(1)) {
-    entries.push_back(shape_entry(map, folder_->trace(map, build_.dtype)));
+    entries.push_back(shape_entry(map, folder_->trace(map, build_.dtype, build_.mesh)));
   }
   const artifact::ShapeEntry wanted = entries.front();
-  artifact::Identity identity =
-      identity_without_source(*folder_, std::move(entries), graph_.mesh(), build_);
+  artifact::Identity identity = identity_without_source(*folder_, std::move(entries), build_);
   identity.source = source(*folder_, build_, use_.store, *context_);
   const artifact::Lookup found = store.find(identity);
   reason_ = found.reason;
@@ -294,7 +293,7 @@ std::vector<StagedPrograms> compile_shapes(const ComponentFolder& folder,
                                            const BuildOptions& build, Context& context) {
   std::vector<StagedPrograms> programs(identity.shapes.size());
   for (const models::ShapeMap& map : shapes) {
-    const graph::Graph graph = folder.trace(map, build.dtype);
+    const graph::Graph graph = folder.trace(map, build.dtype, build.mesh);
     const auto place =
         std::find(identity.shapes.begin(), identity.shapes.end(), shape_entry(map, graph));
     require(place != identity.shapes.end(), "shapes that their identity does not hold");
