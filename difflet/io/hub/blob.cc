@@ -9,6 +9,8 @@
 namespace difflet::io::hub {
 namespace {
 
+constexpr std::uint64_t kProgress = 65536;  // bytes for which another attempt is worth it
+
 // Bytes that count as done, and no longer when the download fails or begins anew.
 class Counted {
  public:
@@ -71,7 +73,7 @@ class BlobDownload {
       fresh = false;
       const std::uint64_t before = file_.have();
       HttpResponse response = attempt();
-      if (file_.have() > before) {
+      if (file_.have() >= before + kProgress) {
         attempts.progressed();
       }
       if (file_.have() == file_.size()) {

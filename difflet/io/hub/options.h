@@ -25,12 +25,12 @@ struct HubOptions {
   bool offline = false;
   LinkMode links = LinkMode::Links;
   std::size_t connections = 8;  // files at once
-  int attempts = 6;             // of one request, as long as none of them brings a byte
+  int attempts = 6;             // of one request, as long as they bring next to nothing
   double first_delay_s = 1;     // before the second attempt; doubles up to max_delay_s
   double max_delay_s = 16;
   double max_retry_after_s = 300;  // a server that asks for more is not waited for
   double connect_timeout_s = 15;
-  double stall_timeout_s = 30;  // without a byte
+  double stall_timeout_s = 30;  // at almost no bytes
 };
 
 // Asked often and from the thread that works; true: end with Cancelled, keeping what can be resumed.

@@ -11,6 +11,7 @@
 namespace difflet::io::hub {
 namespace {
 
+constexpr long kStalled = 100;               // bytes a second that count as none
 constexpr long kReceiveBuffer = 512 * 1024;  // bytes that one write callback may get
 
 // Once a process, before any handle; libcurl counts and guards it itself.
@@ -132,7 +133,7 @@ void Transport::Impl::prepare(const HttpRequest& request, const HeaderList& head
   set(handle, CURLOPT_NOSIGNAL, 1L);
   set(handle, CURLOPT_BUFFERSIZE, kReceiveBuffer);
   set(handle, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options.connect_timeout_s * 1e3));
-  set(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
+  set(handle, CURLOPT_LOW_SPEED_LIMIT, kStalled);
   set(handle, CURLOPT_LOW_SPEED_TIME, std::max(1L, static_cast<long>(options.stall_timeout_s)));
   // Set in any case, so that libcurl does not read the environment.
   const bool https = is_https(request.url);
