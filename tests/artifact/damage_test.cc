@@ -103,9 +103,10 @@ TEST_F(Damage, InsideAShardIsFoundByVerify) {
   EXPECT_NE(verify.err.find("1 entry is damaged"), std::string::npos) << verify.err;
   std::string key;
   for (const Json& row : json_rows(verify.out)) {
-    if (row.at("problem") != "") {
+    const auto problem = row.at("problem").get<std::string>();
+    if (!problem.empty()) {
       EXPECT_EQ(row.at("kind"), "weights");
-      EXPECT_NE(row.at("problem").get<std::string>().find(kShard), std::string::npos);
+      EXPECT_NE(problem.find(kShard), std::string::npos);
       key = row.at("key").get<std::string>();
     }
   }
@@ -170,7 +171,7 @@ TEST_F(Damage, OfTheWeightsManifestIsAMiss) {
   write_bytes(weights_file("manifest.json"), good.substr(0, good.size() / 2));
   expect_damage("manifest.json", "manifest.json", "manifest.json");
   std::string other = good;
-  other.at(other.find("\"sha256\":\"") + 10) = 'x';
+  other.at(other.find(R"("sha256":")") + 10) = 'x';
   write_bytes(weights_file("manifest.json"), other);
   expect_damage("manifest.json", "manifest.json", "manifest.json");
 }

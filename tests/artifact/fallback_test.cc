@@ -98,7 +98,7 @@ TEST_F(Fallback, TheCommandThatRequirePrintsMakesTheArtifactOfGenerate) {
 TEST_F(Fallback, AnotherPlanIsAMissThatSaysWhatDiffers) {
   compiled();
   expect_refused(eval_arguments("require", {"--backend", "reference"}), 3,
-                 "differs in backend (\"cpu\", not \"reference\")");
+                 R"(differs in backend ("cpu", not "reference"))");
   expect_refused(eval_arguments("require", {"--schedule-capacity", "5"}), 3,
                  "differs in options.schedule_capacity (32, not 5)");
   model_.back() = "bf16";

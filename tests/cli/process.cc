@@ -29,15 +29,23 @@ std::string read_all(const fs::path& path) {
   return text.str();
 }
 
+// Makes `stream` the opened file.
+void redirect(const fs::path& path, int flags, int stream) {
+  const int file = ::open(path.c_str(), flags, 0600);
+  if (file >= 0) {
+    ::dup2(file, stream);
+  }
+}
+
 // In the child: streams, limit, program. Does not return.
 [[noreturn]] void become(char* const* argv, const fs::path& folder, const ProcessOptions& options) {
-  const std::string out =
-      options.standard_output.empty() ? (folder / "out").string() : options.standard_output;
-  ::dup2(::open((folder / "in").c_str(), O_RDONLY), STDIN_FILENO);
-  ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT, 0600), STDOUT_FILENO);
-  const std::string err =
-      options.standard_error.empty() ? (folder / "err").string() : options.standard_error;
-  ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
+  const auto given_or = [](const std::string& given, const fs::path& own) {
+    return given.empty() ? own : fs::path(given);
+  };
+  constexpr int kWrite = O_WRONLY | O_CREAT;
+  redirect(folder / "in", O_RDONLY, STDIN_FILENO);
+  redirect(given_or(options.standard_output, folder / "out"), kWrite, STDOUT_FILENO);
+  redirect(given_or(options.standard_error, folder / "err"), kWrite, STDERR_FILENO);
   for (const int stream : options.closed_streams) {
     ::close(stream);
   }
@@ -71,6 +79,7 @@ Process::Process(std::vector<std::string> words, ProcessOptions options)
     : options_(std::move(options)) {
   std::ofstream(folder_ / "in", std::ios::binary) << options_.input;
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) {
     argv.push_back(word.data());
   }
