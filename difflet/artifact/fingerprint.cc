@@ -175,6 +175,52 @@ std::string content_digest(const io::Checkpoint& checkpoint, const Json& config,
   return all.hex();
 }
 
+namespace {
+
+// A folder's weights and config, and the name under which a store keeps their digest: empty for none.
+struct Content {
+  io::Checkpoint checkpoint;
+  std::set<fs::path> files;
+  bool has_config = false;
+  std::string key;
+};
+
+Content open_content(const fs::path& folder, const std::string& variant,
+                     const fs::path& store_root) {
+  Content content{.checkpoint = io::Checkpoint::open(folder, variant), .files = {}, .key = ""};
+  for (const std::string& name : content.checkpoint.names()) {
+    content.files.insert(content.checkpoint.file_of(name));
+  }
+  std::error_code error;
+  content.has_config = fs::exists(folder / kConfig, error);
+  if (content.has_config) {
+    content.files.insert(folder / kConfig);
+  }
+  content.key = store_root.empty() ? "" : files_key(content.files);
+  return content;
+}
+
+std::optional<std::string> known_digest(const Content& content, const fs::path& store_root) {
+  return content.key.empty() ? std::nullopt : read_cached(store_root, content.key);
+}
+
+Source of_content(std::string digest) {
+  Source source;
+  source.content = std::move(digest);
+  return source;
+}
+
+}  // namespace
+
+std::optional<Source> known_source(const fs::path& folder, const std::string& variant,
+                                   const fs::path& store_root) {
+  if (std::optional<Source> snapshot = snapshot_source(folder, variant)) {
+    return snapshot;
+  }
+  const auto digest = known_digest(open_content(folder, variant, store_root), store_root);
+  return digest ? std::optional(of_content(*digest)) : std::nullopt;
+}
+
 Source source_of(const fs::path& folder, const std::string& variant, const fs::path& store_root,
                  ThreadPool& threads, FingerprintReport* report) {
   const auto start = std::chrono::steady_clock::now();
@@ -183,26 +229,17 @@ Source source_of(const fs::path& folder, const std::string& variant, const fs::p
   if (std::optional<Source> snapshot = snapshot_source(folder, variant)) {
     source = *std::move(snapshot);
   } else {
-    const io::Checkpoint checkpoint = io::Checkpoint::open(folder, variant);
-    std::set<fs::path> files;
-    for (const std::string& name : checkpoint.names()) {
-      files.insert(checkpoint.file_of(name));
-    }
-    const fs::path config = folder / kConfig;
-    std::error_code error;
-    const bool has_config = fs::exists(config, error);
-    if (has_config) {
-      files.insert(config);
-    }
-    const std::string key = store_root.empty() ? "" : files_key(files);
-    const auto cached = key.empty() ? std::nullopt : read_cached(store_root, key);
-    said.cached = cached.has_value();
-    source.content =
-        cached ? *cached
-               : content_digest(checkpoint, has_config ? read_json_file(config) : Json(), threads);
+    const Content content = open_content(folder, variant, store_root);
+    const auto known = known_digest(content, store_root);
+    said.cached = known.has_value();
+    source = of_content(
+        known ? *known
+              : content_digest(content.checkpoint,
+                               content.has_config ? read_json_file(folder / kConfig) : Json(),
+                               threads));
     // Not under a key that was taken before a change during the reading.
-    if (!cached && !key.empty() && files_key(files) == key) {
-      write_cached(store_root, key, source.content);
+    if (!known && !content.key.empty() && files_key(content.files) == content.key) {
+      write_cached(store_root, content.key, source.content);
     }
   }
   said.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -22,6 +22,11 @@ std::optional<Source> snapshot_source(const std::filesystem::path& folder,
 std::string content_digest(const io::Checkpoint& checkpoint, const Json& config,
                            ThreadPool& threads);
 
+// The source of a folder as far as it is known without reading its weights: of a snapshot, or the digest
+// that a store keeps.
+std::optional<Source> known_source(const std::filesystem::path& folder, const std::string& variant,
+                                   const std::filesystem::path& store_root);
+
 struct FingerprintReport {
   bool cached = false;  // true: no weight was read
   double seconds = 0;

@@ -52,6 +52,22 @@ artifact::Source source(const ComponentFolder& folder, const BuildOptions& build
   return found;
 }
 
+// Whether an artifact of some checkpoint would do: reading all weights to know this one is worth it.
+bool could_be_there(const artifact::Store& store, const artifact::Identity& identity) {
+  const std::vector<artifact::StoreEntry> entries = store.list();
+  if (entries.empty()) {
+    return true;  // a lookup says why
+  }
+  return std::any_of(entries.begin(), entries.end(), [&](const artifact::StoreEntry& entry) {
+    if (!entry.manifest) {
+      return entry.kind == artifact::EntryKind::Artifact;  // damaged: of which model nobody knows
+    }
+    artifact::Identity base = artifact::base_of(entry.manifest->identity);
+    base.source = identity.source;
+    return base == artifact::base_of(identity);
+  });
+}
+
 std::optional<CompiledProgram> optional_program(const artifact::Artifact& artifact,
                                                 std::size_t shape, Stage stage) {
   const auto& programs = artifact.manifest().programs;
@@ -170,7 +186,15 @@ void Prepared::look_up(std::span<const models::ShapeMap> shapes) {
   }
   const artifact::ShapeEntry wanted = entries.front();
   artifact::Identity identity = identity_without_source(*folder_, std::move(entries), build_);
-  identity.source = source(*folder_, build_, use_.store, *context_);
+  if (const auto known = artifact::known_source(folder_->path(), build_.variant, use_.store)) {
+    identity.source = *known;
+  } else if (could_be_there(store, identity)) {
+    identity.source = source(*folder_, build_, use_.store, *context_);
+  } else {
+    reason_ = fmt::format("no artifact in {} is of this class, dtype, backend and toolchain",
+                          use_.store.string());
+    return;
+  }
   const artifact::Lookup found = store.find(identity);
   reason_ = found.reason;
   if (!found.artifact) {
