@@ -60,6 +60,7 @@ class Survey {
   // Artifacts, the newest of each key first.
   std::vector<Name> artifacts() const {
     std::vector<Name> names;
+    names.reserve(verdicts_.size());
     for (const auto& item : verdicts_) {
       names.push_back(item.first);
     }

@@ -26,6 +26,7 @@ using ::testing::UnorderedElementsAre;
 
 std::vector<std::string> paths(const std::vector<Removal::Item>& items) {
   std::vector<std::string> out;
+  out.reserve(items.size());
   for (const Removal::Item& item : items) {
     out.push_back(item.path);
   }

@@ -1,10 +1,10 @@
 #include "difflet/artifact/shard.h"
 
-#include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstring>
 
 #include <gtest/gtest.h>
