@@ -130,8 +130,7 @@ Sample measure(const Options& o, Arithmetic arithmetic, const std::function<void
   return samples[samples.size() / 2];
 }
 
-void bench(const Options& o, const Shape& s, Elem elem, ConvKernel* kernel,
-           ThreadPool& threads) {
+void bench(const Options& o, const Shape& s, Elem elem, ConvKernel* kernel, ThreadPool& threads) {
   if (kernel == nullptr) {
     return;
   }

@@ -22,13 +22,18 @@ build fuzz
 shopt -s nullglob
 targets=(build/fuzz/fuzz/fuzz_*[a-z])
 [ ${#targets[@]} -gt 0 ] || die "no fuzz target was built"
-for target in "${targets[@]}"; do
-  name=$(basename "$target")
-  say "fuzz: $name"
+fuzz() {
+  local name output
+  name=$(basename "$1")
   mkdir -p "build/fuzz/corpus/$name"
-  "$target" -max_total_time="${FUZZ_SECONDS:-60}" -timeout=10 -rss_limit_mb=2048 -print_final_stats=0 \
-    -verbosity=0 "build/fuzz/corpus/$name" $( [ -d "fuzz/corpus/$name" ] && echo "fuzz/corpus/$name" )
-done
+  output=$("$1" -max_total_time="${FUZZ_SECONDS:-60}" -timeout=10 -rss_limit_mb=2048 \
+    -print_final_stats=0 -verbosity=0 "build/fuzz/corpus/$name" \
+    $( [ -d "fuzz/corpus/$name" ] && echo "fuzz/corpus/$name" ) 2>&1) ||
+    { printf '%s\n' "$output" >&2; die "$name found something"; }
+  echo "$name: nothing found"
+}
+export -f fuzz die
+printf '%s\0' "${targets[@]}" | xargs -0 -n 1 -P "$(nproc)" bash -c 'fuzz "$1"' check.sh
 
 build tsan
 say "testing under ThreadSanitizer"

@@ -20,9 +20,9 @@ fs::path golden_data(const std::string& name) {
 class Eval : public ::testing::Test {
  protected:
   std::vector<std::string> arguments(const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> all{"eval",     "--model",        case_.string(), "--inputs", inputs_,
-                                 "--output", output_.string(), "--dtype",      "f32",
-                                 "--artifact", "off"};
+    std::vector<std::string> all{
+        "eval",           "--model", case_.string(), "--inputs",   inputs_, "--output",
+        output_.string(), "--dtype", "f32",          "--artifact", "off"};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
