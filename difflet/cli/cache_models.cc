@@ -31,6 +31,7 @@ Json as_json(const CachedModel& model) {
 
 std::string as_text(const CachedModel& model) {
   std::vector<std::string> revisions;
+  revisions.reserve(model.revisions.size());
   for (const CachedRevision& revision : model.revisions) {
     revisions.push_back(revision.refs.empty()
                             ? revision.commit.substr(0, 12)

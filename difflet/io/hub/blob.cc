@@ -5,6 +5,7 @@
 #include "difflet/base/error.h"
 #include "difflet/io/hub/blob_lock.h"
 #include "difflet/io/hub/partial_file.h"
+#include "difflet/io/hub/url.h"
 
 namespace difflet::io::hub {
 namespace {
@@ -127,7 +128,7 @@ class BlobDownload {
       return;
     }
     // A signed address that is too old is refused too; asking the hub again gives a new one.
-    const bool elsewhere = metadata_.location.find(client_.options().endpoint) != 0;
+    const bool elsewhere = origin_of(metadata_.location) != origin_of(client_.options().endpoint);
     if (response.failure.empty() && !is_transient(response)) {
       if (!elsewhere || refused_) {
         client_.refuse(request_.id, request_.commit, request_.path, response);

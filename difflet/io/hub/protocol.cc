@@ -90,12 +90,9 @@ void Headers::add_line(std::string_view line) {
 }
 
 std::string_view Headers::get(std::string_view name) const noexcept {
-  for (auto line = lines_.rbegin(); line != lines_.rend(); ++line) {
-    if (equal_names(line->first, name)) {
-      return line->second;
-    }
-  }
-  return {};
+  const auto line = std::find_if(lines_.rbegin(), lines_.rend(),
+                                 [&](const auto& l) { return equal_names(l.first, name); });
+  return line == lines_.rend() ? std::string_view() : std::string_view(line->second);
 }
 
 bool Headers::has(std::string_view name) const noexcept {
