@@ -74,6 +74,32 @@ TEST_F(HubCommandTest, DownloadsAndUsesAModelById) {
   EXPECT_EQ(run({"inspect", "--model", "org/demo"}, {"HF_HUB_OFFLINE=1"}).status, 0);
 }
 
+// Download, compile and generate in one go; the commit is what the artifact knows the model by.
+TEST_F(HubCommandTest, RunGoesFromAnIdToAPicture) {
+  const std::string store = (folder_ / "store").string();
+  const std::vector<std::string> words{
+      "run",     "org/demo", "--prompt",    "a red apple", "--output", (folder_ / "x.png").string(),
+      "--steps", "2",        "--cache-dir", store};
+  std::vector<std::string> dry = words;
+  dry.emplace_back("--dry-run");
+  ProcessResult r = run(dry);
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("16.6 MB to download"));
+  EXPECT_THAT(r.err, HasSubstr("known when the download is there"));
+  EXPECT_FALSE(fs::exists(folder_ / "x.png"));
+  r = run(words);
+  ASSERT_EQ(r.status, 0) << r.err;
+  EXPECT_EQ(r.out, (folder_ / "x.png").string() + "\n");
+  EXPECT_THAT(r.err, HasSubstr("14 of 14 files"));
+  EXPECT_THAT(r.err, HasSubstr("g000001 compiled"));
+  r = run(dry, {"HF_HUB_OFFLINE=1"});
+  EXPECT_THAT(r.err, HasSubstr("transformer      is compiled"));
+  EXPECT_THAT(r.err, Not(HasSubstr("to compile")));
+  r = run({"cache", "explain-key", "--model", "org/demo", "--cache-dir", store});
+  EXPECT_THAT(r.out, HasSubstr("source.id = \"org/demo\""));
+  EXPECT_THAT(r.out, HasSubstr("source.revision = "));
+}
+
 TEST_F(HubCommandTest, EventsAreJson) {
   const ProcessResult r = run({"download", kModel, "--json"});
   ASSERT_EQ(r.status, 0) << r.err;
