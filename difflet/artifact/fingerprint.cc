@@ -179,17 +179,16 @@ namespace {
 
 // A folder's weights and config, and the name under which a store keeps their digest: empty for none.
 struct Content {
-  io::Checkpoint checkpoint;
   std::set<fs::path> files;
   bool has_config = false;
   std::string key;
 };
 
-Content open_content(const fs::path& folder, const std::string& variant,
-                     const fs::path& store_root) {
-  Content content{.checkpoint = io::Checkpoint::open(folder, variant), .files = {}, .key = ""};
-  for (const std::string& name : content.checkpoint.names()) {
-    content.files.insert(content.checkpoint.file_of(name));
+Content content_of(const fs::path& folder, const io::Checkpoint& checkpoint,
+                   const fs::path& store_root) {
+  Content content{.files = {}, .key = ""};
+  for (const std::string& name : checkpoint.names()) {
+    content.files.insert(checkpoint.file_of(name));
   }
   std::error_code error;
   content.has_config = fs::exists(folder / kConfig, error);
@@ -212,12 +211,12 @@ Source of_content(std::string digest) {
 
 }  // namespace
 
-std::optional<Source> known_source(const fs::path& folder, const std::string& variant,
-                                   const fs::path& store_root) {
+std::optional<Source> known_source(const fs::path& folder, const io::Checkpoint& checkpoint,
+                                   const std::string& variant, const fs::path& store_root) {
   if (std::optional<Source> snapshot = snapshot_source(folder, variant)) {
     return snapshot;
   }
-  const auto digest = known_digest(open_content(folder, variant, store_root), store_root);
+  const auto digest = known_digest(content_of(folder, checkpoint, store_root), store_root);
   return digest ? std::optional(of_content(*digest)) : std::nullopt;
 }
 
@@ -229,12 +228,13 @@ Source source_of(const fs::path& folder, const std::string& variant, const fs::p
   if (std::optional<Source> snapshot = snapshot_source(folder, variant)) {
     source = *std::move(snapshot);
   } else {
-    const Content content = open_content(folder, variant, store_root);
+    const io::Checkpoint checkpoint = io::Checkpoint::open(folder, variant);
+    const Content content = content_of(folder, checkpoint, store_root);
     const auto known = known_digest(content, store_root);
     said.cached = known.has_value();
     source = of_content(
         known ? *known
-              : content_digest(content.checkpoint,
+              : content_digest(checkpoint,
                                content.has_config ? read_json_file(folder / kConfig) : Json(),
                                threads));
     // Not under a key that was taken before a change during the reading.

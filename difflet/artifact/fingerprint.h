@@ -24,7 +24,8 @@ std::string content_digest(const io::Checkpoint& checkpoint, const Json& config,
 
 // The source of a folder as far as it is known without reading its weights: of a snapshot, or the digest
 // that a store keeps.
-std::optional<Source> known_source(const std::filesystem::path& folder, const std::string& variant,
+std::optional<Source> known_source(const std::filesystem::path& folder,
+                                   const io::Checkpoint& checkpoint, const std::string& variant,
                                    const std::filesystem::path& store_root);
 
 struct FingerprintReport {

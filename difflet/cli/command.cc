@@ -57,6 +57,12 @@ DType dtype_option(const OptionValues& options) {
   return *dtype;
 }
 
+std::future<std::unique_ptr<ThreadPool>> start_threads(const OptionValues& options) {
+  return std::async(std::launch::async, [count = static_cast<int>(options.integer("threads"))] {
+    return std::make_unique<ThreadPool>(count);
+  });
+}
+
 std::size_t peak_memory() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);

@@ -1,6 +1,8 @@
 // What the commands have in common.
 #pragma once
 
+#include <future>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -41,6 +43,9 @@ void reserve_standard_streams() noexcept;
 
 LogLevel log_level(const OptionValues& options);
 DType dtype_option(const OptionValues& options);
+
+// The threads of --threads. Starting them takes milliseconds, so it begins in the background.
+std::future<std::unique_ptr<ThreadPool>> start_threads(const OptionValues& options);
 
 // Bytes that this process may still take: what the machine has free, within its cgroup's limit.
 std::size_t available_memory();

@@ -88,6 +88,7 @@ std::map<std::string, HostTensor> as_f32(const compile::NamedTensors& outputs) {
 
 void run_eval(const OptionValues& options) {
   const Clock start = Clock::now();
+  auto starting = start_threads(options);
   Log log(log_level(options));
   const compile::BuildOptions build = build_options(options);
   const std::filesystem::path output = options.text("output");
@@ -98,9 +99,9 @@ void run_eval(const OptionValues& options) {
   check_no_weights(output, folder.checkpoint());
   const compile::NamedTensors inputs = read_inputs(options.text("inputs"));
 
-  ThreadPool threads(static_cast<int>(options.integer("threads")));
+  const std::unique_ptr<ThreadPool> threads = starting.get();
   Timings timings;
-  Context context{.log = log, .threads = threads, .timings = &timings};
+  Context context{.log = log, .threads = *threads, .timings = &timings};
   context.record("open", Clock::now().wall_s - start.wall_s);
   compile::ArtifactUse use = artifact_use(options);
   use.expected_runs = options.integer("repeat");

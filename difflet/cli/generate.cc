@@ -174,15 +174,16 @@ void write_images(const OptionValues& options, const GenerateRequest& request,
 
 void run_generate(const OptionValues& options) {
   const Clock start = Clock::now();
+  auto starting = start_threads(options);
   Log log(log_level(options));
   const pipelines::PipelineOptions all = pipeline_options(options);
   const fs::path output = options.text("output");
   (void)io::image_format(output);
   check_writable(output_path(output, 0, options.integer("n")));
 
-  ThreadPool threads(static_cast<int>(options.integer("threads")));
+  const std::unique_ptr<ThreadPool> threads = starting.get();
   Timings timings;
-  Context context{.log = log, .threads = threads, .timings = &timings};
+  Context context{.log = log, .threads = *threads, .timings = &timings};
   pipelines::FluxPipeline pipeline(model_folder(options), all, context);
   context.record("open", Clock::now().wall_s - start.wall_s);
   const GenerateRequest request = pipeline.resolved(read_request(options));
@@ -196,7 +197,7 @@ void run_generate(const OptionValues& options) {
   }
   tell_artifacts(options, all.artifacts, prepared);
   print_start(options, request, memory, prepared,
-              all.build.backend->describe(all.build.backend_options), threads.size());
+              all.build.backend->describe(all.build.backend_options), threads->size());
 
   const auto progress = make_progress(options);
   const std::vector<io::Image> images = pipeline.generate(request, *progress);

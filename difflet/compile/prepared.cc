@@ -186,7 +186,8 @@ void Prepared::look_up(std::span<const models::ShapeMap> shapes) {
   }
   const artifact::ShapeEntry wanted = entries.front();
   artifact::Identity identity = identity_without_source(*folder_, std::move(entries), build_);
-  if (const auto known = artifact::known_source(folder_->path(), build_.variant, use_.store)) {
+  if (const auto known = artifact::known_source(folder_->path(), folder_->checkpoint(),
+                                                build_.variant, use_.store)) {
     identity.source = *known;
   } else if (could_be_there(store, identity)) {
     identity.source = source(*folder_, build_, use_.store, *context_);
