@@ -26,6 +26,7 @@ std::vector<std::string> refusals(const graph::Graph& graph) {
       continue;
     }
     std::vector<graph::Type> operands;
+    operands.reserve(node.inputs.size());
     for (const graph::NodeId input : node.inputs) {
       operands.push_back(graph.node(input).type);
     }
