@@ -26,8 +26,10 @@ std::string metadata(const artifact::Manifest& manifest, const std::string& name
 
 std::string shapes_text(const Identity& identity) {
   std::vector<std::string> all;
+  all.reserve(identity.shapes.size());
   for (const artifact::ShapeEntry& shape : identity.shapes) {
     std::vector<std::string> inputs;
+    inputs.reserve(shape.inputs.size());
     for (const auto& [name, dims] : shape.inputs) {
       inputs.push_back(fmt::format("{}[{}]", name, fmt::join(dims, ",")));
     }

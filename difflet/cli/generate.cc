@@ -191,8 +191,10 @@ void run_generate(const OptionValues& options) {
   warn_ignored(options, request, pipeline, log);
   const auto memory = pipeline.prepare(request);
   check_outputs(output, request.n);
+  const std::vector<const pipelines::Resident*> components = pipeline.components();
   std::vector<const compile::Prepared*> prepared;
-  for (const pipelines::Resident* component : pipeline.components()) {
+  prepared.reserve(components.size());
+  for (const pipelines::Resident* component : components) {
     prepared.push_back(&component->prepared());
   }
   tell_artifacts(options, all.artifacts, prepared);

@@ -194,6 +194,7 @@ GenerateRequest FluxPipeline::resolved(GenerateRequest request) const {
 
 void FluxPipeline::check_allowed(const PictureSize& size) const {
   std::vector<std::string> allowed;
+  allowed.reserve(options_.sizes.size());
   for (const PictureSize& one : options_.sizes) {
     allowed.push_back(fmt::format("{}x{}", one.width, one.height));
   }
