@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "bench/ceiling.h"
+#include "bench/random_weights.h"
 
 #include "difflet/backends/cpu/backend.h"
 #include "difflet/backends/cpu/kernels/level.h"
@@ -66,31 +67,6 @@ Options parse(int argc, char** argv) {
   }
   return o;
 }
-
-// Random weights of a healthy size; the same for every run.
-class RandomWeights final : public runtime::WeightSource {
- public:
-  HostTensor whole(const graph::ParamDecl& param) const override {
-    HostTensor t(param.dtype, param.shape);
-    const bool norm = param.shape.rank() == 1 && param.name.ends_with("weight");
-    const double fan_in = param.shape.rank() == 2 ? static_cast<double>(param.shape[1]) : 1e4;
-    const double scale = 1.7 / std::sqrt(fan_in);
-    std::uint64_t state = 0x9e3779b97f4a7c15U ^ std::hash<std::string>()(param.name);
-    const auto next = [&] {
-      state ^= state << 13U;
-      state ^= state >> 7U;
-      state ^= state << 17U;
-      const double u = static_cast<double>(state >> 11U) * 0x1p-53;
-      return static_cast<float>(norm ? 1.0 + 0.2 * (u - 0.5) : scale * (2 * u - 1));
-    };
-    if (param.dtype == DType::F32) {
-      for (float& v : t.mutable_as<float>()) v = next();
-    } else {
-      for (std::uint16_t& v : t.mutable_as<std::uint16_t>()) v = f32_to_bf16(next());
-    }
-    return t;
-  }
-};
 
 HostTensor random_input(const graph::Input& input, unsigned seed) {
   HostTensor t(DType::F32, input.shape);
@@ -195,7 +171,7 @@ int run(const Options& o) {
   const graph::Graph g = trace(o, config);
   const double load_start = now();
   const auto executable =
-      cpu::CpuBackend().load(g, RandomWeights(), context, {.cpu_level = o.level});
+      cpu::CpuBackend().load(g, bench::RandomWeights(), context, {.cpu_level = o.level});
   const double load_s = now() - load_start;
   std::vector<HostTensor> inputs;
   unsigned seed = 0;
