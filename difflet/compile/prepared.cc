@@ -1,7 +1,6 @@
 #include "difflet/compile/prepared.h"
 
 #include <algorithm>
-#include <future>
 #include <numeric>
 #include <utility>
 

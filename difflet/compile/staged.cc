@@ -106,6 +106,12 @@ runtime::MemoryReport planned_memory(const StagedPrograms& programs,
     const runtime::MemoryReport one = backend.plan(*program, context, options);
     sum.arena_bytes += one.arena_bytes;
     sum.scratch_bytes += one.scratch_bytes;
+    if (program != &programs.step) {
+      for (const Port& output : program->outputs) {
+        sum.arena_bytes +=
+            static_cast<std::size_t>(output.type.shape.elements()) * dtype_bytes(output.type.dtype);
+      }
+    }
     for (const runtime::WeightPiece& piece : program->pieces) {
       sum.weight_bytes += pieces.insert(piece.name).second ? piece.bytes : 0;
     }

@@ -34,7 +34,8 @@ StagedPrograms compile_programs(const graph::Graph& joined, std::int64_t schedul
                                 const runtime::Backend& backend, Context& context,
                                 const runtime::BackendOptions& options);
 
-// Sum over the programs; a piece that several read counts once.
+// Sum over the programs; a piece that several read counts once. What the request and schedule programs
+// return counts as activations: it is held for as long as one request lasts.
 runtime::MemoryReport planned_memory(const StagedPrograms& programs,
                                      const runtime::Backend& backend, Context& context,
                                      const runtime::BackendOptions& options);

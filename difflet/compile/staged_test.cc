@@ -118,6 +118,20 @@ TEST_P(Staged, PlannedMemoryCountsASharedPieceOnce) {
                 programs_.step.weight_bytes());
 }
 
+TEST_P(Staged, PlannedMemoryHoldsWhatProgramsPassOn) {
+  const auto activations = [this](std::int64_t capacity) {
+    (void)load(capacity);
+    std::size_t own = 0;
+    for (const runtime::CompiledProgram* program : programs_.all()) {
+      own += backend_.plan(*program, context_, {}).arena_bytes;
+    }
+    return planned_memory(programs_, backend_, context_, {}).arena_bytes - own;
+  };
+  // Four floats of the request, and four of the schedule for each timestep of a chunk.
+  EXPECT_EQ(activations(1), (4 + 4) * sizeof(float));
+  EXPECT_EQ(activations(9), (4 + 9 * 4) * sizeof(float));
+}
+
 INSTANTIATE_TEST_SUITE_P(Backends, Staged, ::testing::ValuesIn(backends::names()),
                          [](const auto& test) { return test.param; });
 
