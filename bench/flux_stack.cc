@@ -68,16 +68,6 @@ Options parse(int argc, char** argv) {
   return o;
 }
 
-HostTensor random_input(const graph::Input& input, unsigned seed) {
-  HostTensor t(DType::F32, input.shape);
-  std::uint32_t state = seed * 2654435761U + 1;
-  for (float& v : t.mutable_as<float>()) {
-    state = state * 1664525U + 1013904223U;
-    v = static_cast<float>(state >> 8U) / 8388608.0F - 1.0F;
-  }
-  return t.to(input.dtype);
-}
-
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -176,7 +166,8 @@ int run(const Options& o) {
   std::vector<HostTensor> inputs;
   unsigned seed = 0;
   for (const graph::NodeId id : g.inputs()) {
-    inputs.push_back(random_input(std::get<graph::Input>(g.node(id).op), ++seed));
+    const auto& input = std::get<graph::Input>(g.node(id).op);
+    inputs.push_back(bench::random_tensor(input.shape, ++seed).to(input.dtype));
   }
   const cpu::Level level = o.level.empty() ? cpu::detect_level() : *cpu::parse_level(o.level);
   std::vector<double> cpu_s, wall_s, ceiling;

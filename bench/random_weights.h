@@ -33,6 +33,17 @@ inline HostTensor random_weight(const std::string& name, DType dtype, const Shap
   return t;
 }
 
+// Uniform in [-1, 1), the same for a seed.
+inline HostTensor random_tensor(const Shape& shape, std::uint32_t seed) {
+  HostTensor t(DType::F32, shape);
+  std::uint32_t state = seed * 2654435761U + 1;
+  for (float& v : t.mutable_as<float>()) {
+    state = state * 1664525U + 1013904223U;
+    v = static_cast<float>(state >> 8U) / 8388608.0F - 1.0F;
+  }
+  return t;
+}
+
 class RandomWeights final : public runtime::WeightSource {
  public:
   HostTensor whole(const graph::ParamDecl& param) const override {

@@ -101,16 +101,6 @@ void write_weights(const graph::Graph& graph, const fs::path& folder) {
              {{"metadata", {{"total_size", total}}}, {"weight_map", map}});
 }
 
-HostTensor noise(const Shape& shape, std::uint32_t seed) {
-  HostTensor t(DType::F32, shape);
-  std::uint32_t state = seed * 2654435761U + 1;
-  for (float& v : t.mutable_as<float>()) {
-    state = state * 1664525U + 1013904223U;
-    v = static_cast<float>(state >> 8U) / 8388608.0F - 1.0F;
-  }
-  return t;
-}
-
 HostTensor positions(std::int64_t tokens, std::int64_t width) {
   HostTensor t(DType::F32, Shape{tokens, 3});
   for (std::int64_t i = 0; i < tokens; ++i) {
@@ -137,13 +127,14 @@ int run(const Options& o) {
   write_json(folder / "config.json", config_json(config));
   write_weights(flux::Transformer(config).trace(shapes, DType::BF16, {}), folder);
   const auto side = static_cast<std::int64_t>(std::sqrt(static_cast<double>(o.tokens)));
-  io::write_safetensors(o.output / "inputs.safetensors",
-                        {{"hidden_states", noise(shapes.at("hidden_states"), 1)},
-                         {"encoder_hidden_states", noise(shapes.at("encoder_hidden_states"), 2)},
-                         {"pooled_projections", noise(shapes.at("pooled_projections"), 3)},
-                         {"timestep", HostTensor::from(Shape{1}, std::vector<float>{0.75F})},
-                         {"img_ids", positions(o.tokens, std::max<std::int64_t>(1, side))},
-                         {"txt_ids", HostTensor(DType::F32, Shape{o.text, 3})}});
+  io::write_safetensors(
+      o.output / "inputs.safetensors",
+      {{"hidden_states", bench::random_tensor(shapes.at("hidden_states"), 1)},
+       {"encoder_hidden_states", bench::random_tensor(shapes.at("encoder_hidden_states"), 2)},
+       {"pooled_projections", bench::random_tensor(shapes.at("pooled_projections"), 3)},
+       {"timestep", HostTensor::from(Shape{1}, std::vector<float>{0.75F})},
+       {"img_ids", positions(o.tokens, std::max<std::int64_t>(1, side))},
+       {"txt_ids", HostTensor(DType::F32, Shape{o.text, 3})}});
   return 0;
 }
 
