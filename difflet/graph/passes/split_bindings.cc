@@ -112,7 +112,8 @@ class Splitter {
   // Why a value of the schedule is computed in the step.
   std::string refusal(NodeId id) const {
     const Shape& shape = node(id).type.shape;
-    const std::int64_t rows = shape.rank() == 0 ? 1 : shape.elements() / shape.dim(-1);
+    const std::int64_t rows =
+        shape.rank() == 0 ? 1 : shape.elements() / std::max<std::int64_t>(1, shape.dim(-1));
     if (!is_view(node(id).op) && rows > options_.max_schedule_rows) {
       return fmt::format("{} rows a step, more than {}", rows, options_.max_schedule_rows);
     }
