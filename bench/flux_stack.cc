@@ -23,6 +23,7 @@
 #include "difflet/base/context.h"
 #include "difflet/base/error.h"
 #include "difflet/base/json.h"
+#include "difflet/bench/op_groups.h"
 #include "difflet/models/flux/transformer.h"
 
 namespace {
@@ -205,8 +206,10 @@ int run(const Options& o) {
       (peak_rss() - static_cast<double>(memory.weight_bytes + memory.arena_bytes)) / (1 << 20);
   fmt::print("{}\n", line.dump());
   if (o.profile) {
-    for (const std::string& text : executable->profile()) {
-      fmt::print("{}\n", text);
+    for (const bench::OpGroup& group : bench::group_steps(executable->profile())) {
+      fmt::print("{:<36} {:5} steps {:10.3f} ms {:8.1f} GFLOP/s {:8.1f} GB/s\n", group.kernel,
+                 group.steps, group.seconds * 1e3, group.flops / group.seconds / 1e9,
+                 group.bytes / group.seconds / 1e9);
     }
   }
   return 0;

@@ -232,6 +232,18 @@ NamedTensors StagedExecutable::step(Request& request, std::int64_t index,
   return step_.run(ordered);
 }
 
+std::vector<StagedExecutable::ProgramProfile> StagedExecutable::profile() const {
+  std::vector<ProgramProfile> all;
+  if (request_) {
+    all.push_back({"request", request_->executable->profile()});
+  }
+  if (schedule_) {
+    all.push_back({"schedule", schedule_->executable->profile()});
+  }
+  all.push_back({"step", step_.executable->profile()});
+  return all;
+}
+
 NamedTensors StagedExecutable::run(const NamedTensors& inputs) {
   NamedTensors request;
   NamedTensors schedule;

@@ -70,6 +70,13 @@ class StagedExecutable {
   // All inputs of the joined graph at once. Also throws InvalidArgument for an unknown name.
   NamedTensors run(const NamedTensors& inputs);
 
+  // The last run of each program, in the order request, schedule, step.
+  struct ProgramProfile {
+    std::string program;  // "request", "schedule" or "step"
+    std::vector<runtime::StepTime> steps;
+  };
+  std::vector<ProgramProfile> profile() const;
+
   // Of the joined graph.
   const std::vector<runtime::Port>& inputs() const noexcept { return inputs_; }
 

@@ -28,6 +28,16 @@ struct MemoryReport {
   std::size_t total() const noexcept { return weight_bytes + arena_bytes + scratch_bytes; }
 };
 
+// One step of a run: what ran, when, and how much work it is counted as.
+struct StepTime {
+  std::string what;    // the step's line of explain()
+  std::string kernel;  // "linear.avx512bf16.bf16", the first word of it
+  double start_s = 0;  // since the run began
+  double seconds = 0;
+  double flops = 0;  // of products, 2 a multiply-add; 0 for everything else
+  double bytes = 0;  // operands (weights too) read once and results written once
+};
+
 class Executable {
  public:
   virtual ~Executable() = default;
@@ -37,8 +47,9 @@ class Executable {
   virtual MemoryReport memory() const = 0;
   // One line for each kernel or refusal: what runs each op and why (difflet inspect --why).
   virtual std::vector<std::string> explain() const { return {}; }
-  // Where the last run's time went: one line a kind of kernel, longest first; empty before a run.
-  virtual std::vector<std::string> profile() const { return {}; }
+  // Where the last run's time went, in the order of the steps; empty before a run and where the backend
+  // does not measure.
+  virtual std::vector<StepTime> profile() const { return {}; }
 };
 
 }  // namespace difflet::runtime

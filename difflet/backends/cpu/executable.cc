@@ -1,8 +1,6 @@
 #include "difflet/backends/cpu/executable.h"
 
-#include <algorithm>
 #include <chrono>
-#include <map>
 
 #include "difflet/backends/cpu/conv.h"
 #include "difflet/runtime/checks.h"
@@ -54,32 +52,19 @@ runtime::MemoryReport CpuExecutable::memory() const { return memory_of(plan_, th
 
 std::vector<std::string> CpuExecutable::explain() const { return lines_of(plan_); }
 
-std::vector<std::string> CpuExecutable::profile() const {
-  struct Total {
-    double seconds = 0, flops = 0;
-    int steps = 0;
-  };
-  std::map<std::string, Total> by_kernel;
-  double all = 0;
+std::vector<runtime::StepTime> CpuExecutable::profile() const {
+  std::vector<runtime::StepTime> times;
+  times.reserve(step_seconds_.size());
   for (std::size_t i = 0; i < step_seconds_.size(); ++i) {
     const Step& step = plan_.steps[i];
-    Total& t = by_kernel[step.what.substr(0, step.what.find(' '))];
-    t.seconds += step_seconds_[i];
-    t.flops += step.flops;
-    t.steps += 1;
-    all += step_seconds_[i];
+    times.push_back({.what = step.what,
+                     .kernel = step.what.substr(0, step.what.find(' ')),
+                     .start_s = step_start_s_[i],
+                     .seconds = step_seconds_[i],
+                     .flops = step.flops,
+                     .bytes = step.bytes});
   }
-  std::vector<std::pair<std::string, Total>> rows(by_kernel.begin(), by_kernel.end());
-  std::sort(rows.begin(), rows.end(),
-            [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
-  std::vector<std::string> lines;
-  lines.reserve(rows.size());
-  for (const auto& [name, t] : rows) {
-    lines.push_back(fmt::format("{:<36} {:5} steps {:10.3f} ms {:5.1f} % {:8.1f} GFLOP/s", name,
-                                t.steps, t.seconds * 1e3, 100 * t.seconds / all,
-                                t.flops / t.seconds / 1e9));
-  }
-  return lines;
+  return times;
 }
 
 // Addresses that do not change between runs.
@@ -104,6 +89,19 @@ void CpuExecutable::bind() {
   }
 }
 
+void CpuExecutable::run_steps(const Run& run) {
+  using Seconds = std::chrono::duration<double>;
+  step_start_s_.assign(plan_.steps.size(), 0);
+  step_seconds_.assign(plan_.steps.size(), 0);
+  const auto begin = std::chrono::steady_clock::now();
+  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    plan_.steps[i].run(run);
+    step_start_s_[i] = Seconds(start - begin).count();
+    step_seconds_[i] = Seconds(std::chrono::steady_clock::now() - start).count();
+  }
+}
+
 std::vector<HostTensor> CpuExecutable::run(const std::vector<HostTensor>& inputs) {
   runtime::check_inputs(graph_, inputs);
   std::vector<HostTensor> outputs;
@@ -120,13 +118,7 @@ std::vector<HostTensor> CpuExecutable::run(const std::vector<HostTensor>& inputs
     }
   }
   const Run run{.base = base_.data(), .scratch = thread_scratch_.data(), .threads = threads_};
-  step_seconds_.assign(plan_.steps.size(), 0);
-  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    plan_.steps[i].run(run);
-    step_seconds_[i] =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  }
+  run_steps(run);
   return outputs;
 }
 

@@ -23,10 +23,11 @@ class CpuExecutable final : public runtime::Executable {
   std::vector<HostTensor> run(const std::vector<HostTensor>& inputs) override;
   runtime::MemoryReport memory() const override;
   std::vector<std::string> explain() const override;
-  std::vector<std::string> profile() const override;
+  std::vector<runtime::StepTime> profile() const override;
 
  private:
   void bind();
+  void run_steps(const Run& run);
 
   graph::Graph graph_;
   Plan plan_;
@@ -35,7 +36,8 @@ class CpuExecutable final : public runtime::Executable {
   HugeBuffer arena_, scratch_;
   std::vector<std::byte*> base_;  // [buffer]
   std::vector<std::byte*> thread_scratch_;
-  std::vector<double> step_seconds_;  // of the last run
+  // Of the last run; [step].
+  std::vector<double> step_start_s_, step_seconds_;
 };
 
 // What a plan takes on `threads` threads.

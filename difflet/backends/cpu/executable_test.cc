@@ -182,7 +182,18 @@ TEST(Report, ProfileNamesEveryKernelAfterARun) {
   Loaded loaded(p.graph());
   EXPECT_TRUE(loaded->profile().empty());
   (void)loaded->run(inputs_of(p.graph()));
-  const std::vector<std::string> lines = loaded->profile();
+  const std::vector<runtime::StepTime> steps = loaded->profile();
+  const std::vector<std::string> lines = loaded->explain();
+  ASSERT_EQ(steps.size(), lines.size());
+  double start = 0;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    EXPECT_EQ(steps[i].what, lines[i]);
+    EXPECT_THAT(steps[i].what, ::testing::StartsWith(steps[i].kernel + " "));
+    EXPECT_GE(steps[i].start_s, start);
+    EXPECT_GE(steps[i].seconds, 0);
+    EXPECT_GT(steps[i].bytes, 0) << steps[i].what;
+    start = steps[i].start_s + steps[i].seconds;
+  }
   for (const char* kernel : {"linear.", "attention.", "conv.", "group_norm", "layer_norm"}) {
     EXPECT_THAT(lines, ::testing::Contains(HasSubstr(kernel)));
   }

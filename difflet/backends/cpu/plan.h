@@ -38,6 +38,7 @@ struct Step {
   // "linear.avx512bf16.bf16 transformer_blocks.0.attn to_q.weight : bf16[1, 512, 3072]; <why>"
   std::string what;
   double flops = 0;  // 2 a multiply-add; 0 where it does not matter
+  double bytes = 0;  // operands read once, results written once
   std::function<void(const Run&)> run;
 };
 

@@ -50,6 +50,15 @@ View bias_operand(Planner& p, NodeId id, NodeId operand, AttentionArgs& args) {
   return bias;
 }
 
+// Keys that a query sees on average. Bounds are known only in a run: they do not lower it.
+double keys_seen(const AttentionArgs& args) {
+  const auto keys = static_cast<double>(args.k_len);
+  if (!args.causal || args.q_len > args.k_len) {
+    return keys;
+  }
+  return keys - static_cast<double>(args.q_len - 1) / 2;
+}
+
 }  // namespace
 
 void plan_attention(Planner& p, NodeId id, const graph::Attention& op) {
@@ -90,8 +99,7 @@ void plan_attention(Planner& p, NodeId id, const graph::Attention& op) {
   args.y_head = y.strides[2];
   const AttentionKernel& kernel = choose_kernel(p, args);
   p.use_scratch(kernel.scratch_bytes(args, p.options().threads));
-  const double flops =
-      4.0 * static_cast<double>(q.shape.elements()) * static_cast<double>(args.k_len);
+  const double flops = 4.0 * static_cast<double>(q.shape.elements()) * keys_seen(args);
   p.add_step(
       id, kernel.name,
       [=, &kernel, has_bias = op.bias, bounds = op.bounds](const Run& run) {

@@ -72,6 +72,9 @@ void plan_gather(Planner& p, NodeId id, const graph::Gather& /*op*/) {
     y = p.temporary(y.dtype, y.shape);
   }
   const std::int64_t width = table.shape.elements() / std::max<std::int64_t>(1, table.shape[0]);
+  View read = table;  // as many rows as there are indices
+  read.shape = Shape{std::min(table.shape[0], index.shape.elements()), width};
+  read.strides = contiguous_strides(read.shape);
   p.add_step(id, "gather",
              [=](const Run& run) {
                const std::size_t bytes = static_cast<std::size_t>(width) * dtype_bytes(y.dtype);
@@ -85,7 +88,7 @@ void plan_gather(Planner& p, NodeId id, const graph::Gather& /*op*/) {
                              element(run, table, table.offset + row * width), bytes);
                }
              },
-             {&table, &index, &y});
+             {&read, &index, &y});
   if (placed.buffer != y.buffer) {
     p.copy(id, y, placed);
   }
@@ -97,6 +100,7 @@ void plan_dynamic_slice(Planner& p, NodeId id, const graph::DynamicSlice& op) {
   const View start = p.view(in[1]);
   const View y = p.result(id);
   const auto axis = static_cast<std::size_t>(op.axis);
+  const View read = sliced(x, axis, 0, op.extent, 1);  // somewhere in x
   p.add_step(id, "dynamic_slice",
              [=, extent = op.extent](const Run& run) {
                const std::int64_t last = x.shape[axis] - extent;
@@ -104,7 +108,7 @@ void plan_dynamic_slice(Planner& p, NodeId id, const graph::DynamicSlice& op) {
                    std::clamp<std::int64_t>(load_integer(run, start, start.offset), 0, last);
                run_copy(run, sliced(x, axis, at, extent, 1), y);
              },
-             {&x, &start, &y});
+             {&read, &start, &y});
 }
 
 namespace {

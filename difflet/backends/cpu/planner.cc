@@ -219,15 +219,31 @@ std::string Planner::place_of(NodeId id) const {
   return fmt::format("{} : {}", place, node.type.str());
 }
 
+// Packed weights have no view of their own: a view of rank 0 of their buffer means all of it.
+double Planner::bytes_of(std::initializer_list<const View*> uses) const {
+  double bytes = 0;
+  for (const auto* it = uses.begin(); it != uses.end(); ++it) {
+    const View& v = **it;
+    if (std::any_of(uses.begin(), it, [&v](const View* u) { return same_view(*u, v); })) {
+      continue;
+    }
+    const Buffer& buffer = plan_.buffers[v.buffer];
+    const bool packed = buffer.kind == BufferKind::Weight && v.shape.rank() == 0;
+    bytes += packed ? static_cast<double>(buffer.life.bytes) : view_bytes(v);
+  }
+  return bytes;
+}
+
 void Planner::add_step(NodeId id, std::string kernel, std::function<void(const Run&)> run,
                        std::initializer_list<const View*> uses, double flops) {
   for (const View* v : uses) {
     touch(v->buffer);
   }
+  const double bytes = bytes_of(uses);
   const std::string reason = std::exchange(why_, "");
   plan_.steps.push_back(
       {fmt::format("{} {}{}{}", kernel, place_of(id), reason.empty() ? "" : "; ", reason), flops,
-       std::move(run)});
+       bytes, std::move(run)});
 }
 
 void Planner::use_scratch(std::size_t bytes) {

@@ -38,7 +38,8 @@ class Planner {
   View result(graph::NodeId id);
   View temporary(DType dtype, const Shape& shape);
   std::uint32_t new_buffer(BufferKind kind, std::size_t bytes, std::size_t index = 0);
-  // Adds a step; the views say which buffers it reads and writes.
+  // Adds a step; the views say what it reads and writes. A view may stand there more than once; of a
+  // buffer that is read in part, give the view of that part.
   void add_step(graph::NodeId id, std::string kernel, std::function<void(const Run&)> run,
                 std::initializer_list<const View*> uses, double flops = 0);
   void use_scratch(std::size_t bytes);  // a thread
@@ -62,6 +63,7 @@ class Planner {
   bool plan_as_view(graph::NodeId id);
   void plan_outputs();
   void touch(std::uint32_t buffer);
+  double bytes_of(std::initializer_list<const View*> uses) const;
   std::string place_of(graph::NodeId id) const;
   void finish_memory();
 

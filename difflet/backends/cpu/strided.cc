@@ -207,4 +207,17 @@ LoopNest collapse(const Shape& shape, std::span<const View* const> operands, Wid
   return nest;
 }
 
+double view_bytes(const View& v) {
+  auto elements = static_cast<double>(dtype_bytes(v.dtype));
+  for (std::size_t i = 0; i < v.strides.size(); ++i) {
+    elements *= v.strides[i] == 0 ? 1.0 : static_cast<double>(v.shape[i]);
+  }
+  return elements;
+}
+
+bool same_view(const View& a, const View& b) {
+  return a.buffer == b.buffer && a.offset == b.offset && a.dtype == b.dtype && a.shape == b.shape &&
+         a.strides == b.strides;
+}
+
 }  // namespace difflet::cpu

@@ -28,6 +28,10 @@ struct View {
 };
 
 Dims contiguous_strides(const Shape& shape);
+// Bytes of the elements that a view names; an axis of stride 0 counts once.
+double view_bytes(const View& view);
+// Whether two views name the same elements in the same order.
+bool same_view(const View& a, const View& b);
 
 // The same elements under another shape, when strides can express it.
 std::optional<View> reshaped(const View& view, const Shape& shape);
