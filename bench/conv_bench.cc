@@ -10,13 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "bench/ceiling.h"
 #include "bench/huge_buffer.h"
 #include <fmt/format.h>
 
 #include "difflet/backends/cpu/conv.h"
 #include "difflet/base/error.h"
 #include "difflet/base/thread_pool.h"
+#include "difflet/bench/ceilings.h"
 
 namespace difflet::bench {
 namespace {
@@ -98,17 +98,7 @@ HostTensor random_tensor(const difflet::Shape& shape, DType dtype) {
 }
 
 Arithmetic arithmetic_of(Level level, Elem elem) {
-  switch (level) {
-    case Level::Scalar:
-      return Arithmetic::F32Xmm;
-    case Level::Avx2:
-      return Arithmetic::F32Ymm;
-    case Level::Avx512:
-      return Arithmetic::F32Zmm;
-    case Level::Avx512Bf16:
-      return elem == Elem::Bf16 ? Arithmetic::Bf16Zmm : Arithmetic::F32Zmm;
-  }
-  return Arithmetic::F32Xmm;
+  return arithmetic_of_level(cpu::level_name(level), elem == Elem::Bf16 ? DType::BF16 : DType::F32);
 }
 
 // Median CPU seconds of a call and the ceiling at that time.

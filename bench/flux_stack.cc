@@ -15,7 +15,6 @@
 #include <string>
 #include <vector>
 
-#include "bench/ceiling.h"
 #include "bench/random_weights.h"
 
 #include "difflet/backends/cpu/backend.h"
@@ -23,7 +22,9 @@
 #include "difflet/base/context.h"
 #include "difflet/base/error.h"
 #include "difflet/base/json.h"
+#include "difflet/bench/ceilings.h"
 #include "difflet/bench/op_groups.h"
+#include "difflet/bench/statistics.h"
 #include "difflet/models/flux/transformer.h"
 
 namespace {
@@ -79,31 +80,12 @@ double peak_rss() {
   return static_cast<double>(usage.ru_maxrss) * 1024;
 }
 
-bench::Arithmetic arithmetic(cpu::Level level, const std::string& dtype) {
-  switch (level) {
-    case cpu::Level::Scalar:
-      return bench::Arithmetic::F32Xmm;
-    case cpu::Level::Avx2:
-      return bench::Arithmetic::F32Ymm;
-    case cpu::Level::Avx512:
-      return bench::Arithmetic::F32Zmm;
-    case cpu::Level::Avx512Bf16:
-      return dtype == "bf16" ? bench::Arithmetic::Bf16Zmm : bench::Arithmetic::F32Zmm;
-  }
-  return bench::Arithmetic::F32Xmm;
-}
-
 // Products of the blocks and attention, two operations a multiply-add; embedders and norms left out.
 double block_flops(const Options& o, const flux::Config& c) {
   const auto d = static_cast<double>(c.width());
   const auto s = static_cast<double>(o.tokens + o.text);
   const auto blocks = static_cast<double>(o.doubles + o.singles);
   return blocks * (24 * d * d * s + 4 * s * s * d);
-}
-
-double median(std::vector<double> v) {
-  std::sort(v.begin(), v.end());
-  return v[v.size() / 2];
 }
 
 // The best of o.repeat calls, in milliseconds.
@@ -171,11 +153,12 @@ int run(const Options& o) {
     inputs.push_back(bench::random_tensor(input.shape, ++seed).to(input.dtype));
   }
   const cpu::Level level = o.level.empty() ? cpu::detect_level() : *cpu::parse_level(o.level);
+  const bench::Arithmetic arithmetic = bench::arithmetic_of_level(
+      cpu::level_name(level), o.dtype == "bf16" ? DType::BF16 : DType::F32);
   std::vector<double> cpu_s, wall_s, ceiling;
   executable->run(inputs);
   for (std::int64_t i = 0; i < o.repeat; ++i) {
-    ceiling.push_back(
-        bench::ceiling_gflops(arithmetic(level, o.dtype), static_cast<int>(o.threads)));
+    ceiling.push_back(bench::ceiling_gflops(arithmetic, static_cast<int>(o.threads)));
     const double c0 = bench::process_cpu_seconds();
     const double w0 = now();
     executable->run(inputs);
@@ -183,7 +166,7 @@ int run(const Options& o) {
     cpu_s.push_back(bench::process_cpu_seconds() - c0);
   }
   const double gflop = block_flops(o, config) / 1e9;
-  const double per_thread = gflop / median(cpu_s);
+  const double per_thread = gflop / bench::median(cpu_s);
   const runtime::MemoryReport memory = executable->memory();
   Json line;
   line["tokens"] = o.tokens;
@@ -193,11 +176,11 @@ int run(const Options& o) {
   line["threads"] = o.threads;
   line["load_s"] = load_s;
   line["gflop"] = gflop;
-  line["cpu_s"] = median(cpu_s);
-  line["wall_s"] = median(wall_s);
+  line["cpu_s"] = bench::median(cpu_s);
+  line["wall_s"] = bench::median(wall_s);
   line["gflops_per_thread"] = per_thread;
-  line["ceiling_per_thread"] = median(ceiling);
-  line["share"] = per_thread / median(ceiling);
+  line["ceiling_per_thread"] = bench::median(ceiling);
+  line["share"] = per_thread / bench::median(ceiling);
   line["weight_bytes"] = memory.weight_bytes;
   line["arena_bytes"] = memory.arena_bytes;
   line["scratch_bytes"] = memory.scratch_bytes;

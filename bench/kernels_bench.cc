@@ -9,12 +9,12 @@
 #include <thread>
 #include <vector>
 
-#include "bench/ceiling.h"
 #include "bench/huge_buffer.h"
 #include <fmt/format.h>
 
 #include "difflet/backends/cpu/kernels/attention.h"
 #include "difflet/backends/cpu/kernels/linear.h"
+#include "difflet/bench/ceilings.h"
 
 namespace difflet::bench {
 namespace {
@@ -77,34 +77,21 @@ void run_tasks(int threads, std::int64_t tasks, std::size_t scratch_bytes,
   for (std::thread& t : others) t.join();
 }
 
-Arithmetic arithmetic_of(Level level) {
-  switch (level) {
-    case Level::Scalar:
-      return Arithmetic::F32Xmm;
-    case Level::Avx2:
-      return Arithmetic::F32Ymm;
-    case Level::Avx512:
-      return Arithmetic::F32Zmm;
-    case Level::Avx512Bf16:
-      return Arithmetic::Bf16Zmm;
-  }
-  return Arithmetic::F32Xmm;
-}
-
 // CPU seconds of one call; prints the rate beside the ceiling.
 struct Rate {
   double seconds = 0, gflop = 0, ceiling = 0;
 };
 Rate measure(const Options& o, const std::string& name, Level level, double gflop,
              const std::function<void()>& call) {
+  const Arithmetic arithmetic = arithmetic_of_level(cpu::level_name(level), DType::BF16);
   call();
   std::vector<Rate> rates;
   for (int r = 0; r < o.reps; ++r) {
-    const double before = ceiling_gflops(arithmetic_of(level), o.threads);
+    const double before = ceiling_gflops(arithmetic, o.threads);
     const double start = process_cpu_seconds();
     call();
     const double spent = process_cpu_seconds() - start;
-    const double after = ceiling_gflops(arithmetic_of(level), o.threads);
+    const double after = ceiling_gflops(arithmetic, o.threads);
     rates.push_back({spent, gflop, (before + after) / 2});
   }
   std::sort(rates.begin(), rates.end(), [](const Rate& a, const Rate& b) {
