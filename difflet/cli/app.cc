@@ -40,6 +40,7 @@ constexpr std::array kRunners{
     CommandRow{"cache gc", run_cache_gc},
     CommandRow{"cache export", run_cache_export},
     CommandRow{"cache import", run_cache_import},
+    CommandRow{"bench roofline", run_bench_roofline},
 };
 
 void run_request(const Request& request) {

@@ -32,18 +32,6 @@ struct Timing {
   std::vector<Clock> runs;  // duration of each
 };
 
-compile::NamedTensors read_inputs(const std::filesystem::path& path) {
-  const io::SafetensorsFile file = io::SafetensorsFile::open(path);
-  for (const auto& [name, reason] : file.unsupported()) {
-    fail(ErrorCode::Unsupported, "{}: input '{}': {}", path.string(), name, reason);
-  }
-  compile::NamedTensors inputs;
-  for (const auto& [name, entry] : file.entries()) {
-    inputs.emplace(name, file.tensor(name));
-  }
-  return inputs;
-}
-
 models::ShapeMap shapes_of(const compile::NamedTensors& tensors) {
   models::ShapeMap shapes;
   for (const auto& [name, tensor] : tensors) {

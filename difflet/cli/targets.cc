@@ -113,7 +113,7 @@ std::vector<pipelines::PictureSize> picture_sizes(const OptionValues& options) {
 
 pipelines::PipelineOptions pipeline_options(const OptionValues& options) {
   pipelines::PipelineOptions all{.build = build_options(options), .artifacts = {}, .sizes = {}};
-  if (find_option(options.command(), "artifact") != nullptr) {
+  if (find_option(options.command(), "weights") != nullptr) {  // looks for artifacts by itself
     all.artifacts = artifact_use(options);
   }
   if (find_option(options.command(), "shapes") != nullptr) {
@@ -141,6 +141,18 @@ models::ShapeMap input_shapes(const fs::path& path) {
     shapes.emplace(name, entry.shape);
   }
   return shapes;
+}
+
+compile::NamedTensors read_inputs(const std::filesystem::path& path) {
+  const io::SafetensorsFile file = io::SafetensorsFile::open(path);
+  for (const auto& [name, reason] : file.unsupported()) {
+    fail(ErrorCode::Unsupported, "{}: input '{}': {}", path.string(), name, reason);
+  }
+  compile::NamedTensors inputs;
+  for (const auto& [name, entry] : file.entries()) {
+    inputs.emplace(name, file.tensor(name));
+  }
+  return inputs;
 }
 
 std::string component_name(const OptionValues& options, const compile::ComponentFolder& folder) {

@@ -26,6 +26,8 @@ pipelines::PipelineOptions pipeline_options(const OptionValues& options);
 std::string compile_command(const OptionValues& options);
 // Shapes of the tensors of a safetensors file.
 models::ShapeMap input_shapes(const std::filesystem::path& file);
+// All tensors of a safetensors file. Throws Unsupported for a dtype that no input has.
+compile::NamedTensors read_inputs(const std::filesystem::path& file);
 // --component, else the name of its folder.
 std::string component_name(const OptionValues& options, const compile::ComponentFolder& folder);
 // One line on standard error about the components that no artifact was found for, unless --quiet.

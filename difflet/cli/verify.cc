@@ -8,7 +8,6 @@
 #include "difflet/cli/interrupt.h"
 #include "difflet/cli/progress.h"
 #include "difflet/cli/targets.h"
-#include "difflet/io/safetensors.h"
 
 namespace difflet::cli {
 namespace {
@@ -43,12 +42,7 @@ compile::NamedTensors inputs_of(const OptionValues& options, const graph::Graph&
   if (!options.given("inputs")) {
     return compile::noise_inputs(graph);
   }
-  const io::SafetensorsFile file = io::SafetensorsFile::open(options.text("inputs"));
-  compile::NamedTensors inputs;
-  for (const auto& [name, entry] : file.entries()) {
-    inputs.emplace(name, file.tensor(name));
-  }
-  return inputs;
+  return read_inputs(options.text("inputs"));
 }
 
 // The block that differs most.

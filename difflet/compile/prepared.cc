@@ -9,6 +9,7 @@
 #include "difflet/base/sha256.h"
 #include "difflet/base/units.h"
 #include "difflet/base/version.h"
+#include "difflet/compile/stored.h"
 
 namespace difflet::compile {
 namespace {
@@ -67,15 +68,6 @@ bool could_be_there(const artifact::Store& store, const artifact::Identity& iden
   });
 }
 
-std::optional<CompiledProgram> optional_program(const artifact::Artifact& artifact,
-                                                std::size_t shape, Stage stage) {
-  const auto& programs = artifact.manifest().programs;
-  const bool there = std::any_of(programs.begin(), programs.end(), [&](const auto& record) {
-    return record.shape == shape && record.stage == stage;
-  });
-  return there ? std::optional(artifact.program(shape, stage)) : std::nullopt;
-}
-
 // "hidden_states[1,64,8] img_ids[64,3]; ...": of each size the inputs that differ from the wanted ones.
 std::string other_sizes(const artifact::ShapeEntry& wanted,
                         const std::vector<artifact::ShapeEntry>& others) {
@@ -93,17 +85,6 @@ std::string other_sizes(const artifact::ShapeEntry& wanted,
     }
   }
   return fmt::format("{}", fmt::join(sizes, "; "));
-}
-
-// The stored programs of one of an artifact's sizes. Throws DataLoss for damaged ones.
-StagedPrograms stored_programs(const artifact::Artifact& artifact,
-                               const artifact::ShapeEntry& shape, std::int64_t capacity) {
-  const auto index = artifact.shape_index(shape);
-  require(index.has_value(), "an artifact without the shapes that it was found for");
-  return {.request = optional_program(artifact, *index, Stage::Request),
-          .schedule = optional_program(artifact, *index, Stage::Schedule),
-          .step = artifact.program(*index, Stage::Step),
-          .capacity = capacity};
 }
 
 // Packs all pieces of the programs that `sink` wants.

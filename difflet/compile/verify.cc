@@ -68,13 +68,17 @@ void verify_blocks(const graph::Graph& graph, const NamedTensors& inputs,
 }
 
 NamedTensors noise_inputs(const graph::Graph& graph) {
+  return noise_inputs(runtime::input_ports(graph));
+}
+
+NamedTensors noise_inputs(const std::vector<runtime::Port>& ports) {
   NamedTensors inputs;
   std::uint32_t state = 1;
   const auto next = [&state] {
     state = state * 1664525U + 1013904223U;
     return state >> 8U;
   };
-  for (const runtime::Port& port : runtime::input_ports(graph)) {
+  for (const runtime::Port& port : ports) {
     const Shape& shape = port.type.shape;
     if (!is_float(port.type.dtype)) {
       HostTensor ids(DType::I32, shape);

@@ -35,5 +35,6 @@ void verify_blocks(const graph::Graph& graph, const NamedTensors& inputs,
 // Noise of a fixed seed for every input: floats uniform in [0, 1) around 0.5 for scalars per item
 // (timesteps), in [-1, 1) else; integers 0 ... 7.
 NamedTensors noise_inputs(const graph::Graph& graph);
+NamedTensors noise_inputs(const std::vector<runtime::Port>& ports);
 
 }  // namespace difflet::compile
