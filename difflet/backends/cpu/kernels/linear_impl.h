@@ -119,6 +119,7 @@ struct Linear {
   static constexpr std::int64_t kCols = Config::kVecs * Vec::kLanes;
   static constexpr std::int64_t kBlockCols = kCols * Config::kBlockPanels;
   static constexpr std::int64_t kAlign = 16;  // words in 64 bytes
+  static constexpr int kDirectRows = 4;  // so many rows widen weights in registers, into free ones
 
   struct Layout {
     std::int64_t steps;  // stored steps of K
@@ -289,7 +290,10 @@ struct Linear {
     t.accumulate = at.step > 0;
     std::int64_t tile_bytes = 0;
     fetch_ahead(&t, t.b + stored * kCols, stored, ceil_div(rows, Config::kRows), &tile_bytes);
-    if constexpr (kWiden) {
+    const bool direct = kWiden && rows <= kDirectRows;
+    if (direct) {
+      t.steps = stored;
+    } else if constexpr (kWiden) {
       widen(t.b, stored, x + s.panel_at());
       t.b = x + s.panel_at();
     }
@@ -301,7 +305,11 @@ struct Linear {
       t.c = acc + r * kBlockCols;
       const Epilogue e{a, t.c, t.ldc, row + r, n, col, smaller(kCols, a.n - col)};
       if (last) fetch_operands(e);
-      tile_rows<Dot, Config::kRows, Config::kVecs>(t, n);
+      if (direct) {
+        tile_rows<DotWiden, kDirectRows, Config::kVecs>(t, n);
+      } else {
+        tile_rows<Dot, Config::kRows, Config::kVecs>(t, n);
+      }
       if (last) run_epilogue(e);
     }
   }

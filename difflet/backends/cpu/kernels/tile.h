@@ -1,7 +1,7 @@
 // The register tile that every product of the kernels is made of:
 //   C[kRows, kVecs * lanes] (+)= A[kRows, steps] . B[steps, kVecs * lanes]
-// One step consumes one 32-bit word of each row of A and of each column of B: one f32, or a pair of
-// bf16 along K. Private to the kernel units; include after one vec_*.h.
+// One step consumes one 32-bit word of each column of B, one f32 or a pair of bf16 along K, and of each
+// row of A as much. Private to the kernel units; include after one vec_*.h.
 #pragma once
 
 #include "difflet/backends/cpu/kernels/vec_math.h"
@@ -20,16 +20,36 @@ inline float* floats(Word* p) { return reinterpret_cast<float*>(p); }
 // f32 multiply-add.
 struct DotF32 {
   static constexpr bool kPairs = false;
+  static constexpr int kRowWords = 1;  // of A in one step
   using Operand = Vec::F;
   static Operand load(const Word* p) { return Vec::load(floats(p)); }
   static Operand broadcast(const Word* p) { return Vec::set1(float_of(p)); }
   static Vec::F add(Vec::F c, Operand a, Operand b) { return Vec::fma(a, b, c); }
 };
 
+// f32 multiply-adds with a pair of bf16 of each column, widened on the way: two words of A a step. For so
+// few rows that widening B beforehand would take longer than the products.
+struct DotWiden {
+  static constexpr bool kPairs = false;
+  static constexpr int kRowWords = 2;
+  using Operand = Vec::W;
+  struct RowOperand {
+    Vec::F even, odd;
+  };
+  static Operand load(const Word* p) { return Vec::load_words(p); }
+  static RowOperand broadcast(const Word* p) {
+    return {Vec::set1(float_of(p)), Vec::set1(float_of(p + 1))};
+  }
+  static Vec::F add(Vec::F c, const RowOperand& a, Operand b) {
+    return Vec::fma(a.odd, Vec::high_bf16(b), Vec::fma(a.even, Vec::low_bf16(b), c));
+  }
+};
+
 #ifdef __AVX512BF16__
 // Two bf16 products a step, accumulated in f32.
 struct DotBf16 {
   static constexpr bool kPairs = true;
+  static constexpr int kRowWords = 1;
   using Operand = __m512bh;
   static Operand load(const Word* p) { return __builtin_bit_cast(Operand, _mm512_loadu_si512(p)); }
   static Operand broadcast(const Word* p) {
@@ -84,12 +104,12 @@ void tile(const TileArgs& t) {
       for (int j = 0; j < kVecs; ++j) bv[j] = Dot::load(b + j * kLanes);
 #pragma GCC unroll 16
       for (int i = 0; i < kRows; ++i) {
-        const typename Dot::Operand av = Dot::broadcast(a + i * lda);
+        const auto av = Dot::broadcast(a + i * lda);
 #pragma GCC unroll 8
         for (int j = 0; j < kVecs; ++j) acc[i][j] = Dot::add(acc[i][j], av, bv[j]);
       }
       b += kVecs * kLanes;
-      ++a;
+      a += Dot::kRowWords;
     }
     __builtin_prefetch(ahead, 0, 2);
     ahead += 64;
