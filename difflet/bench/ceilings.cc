@@ -112,6 +112,20 @@ double Ceilings::bandwidth(MemoryLevel level, int threads) const {
   return 0;
 }
 
+void refresh(Ceilings& ceilings, const std::vector<Arithmetic>& kinds, int threads,
+             ArithmeticSamples& samples) {
+  for (ArithmeticCeiling& c : ceilings.arithmetic) {
+    if (c.threads == threads &&
+        std::find(kinds.begin(), kinds.end(), c.arithmetic) != kinds.end()) {
+      std::vector<double>& rates = samples[c.arithmetic];
+      if (const Measured now = measure_arithmetic(c.arithmetic, threads); now.windows > 0) {
+        rates.push_back(now.median);
+        c.rate = summary_of(rates);
+      }
+    }
+  }
+}
+
 Ceilings measure_ceilings(const std::vector<int>& threads) {
   Ceilings ceilings;
   ceilings.caches = cache_sizes();

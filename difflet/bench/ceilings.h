@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,6 +50,12 @@ struct Ceilings {
   double operations(Arithmetic arithmetic, int threads) const;
   double bandwidth(MemoryLevel level, int threads) const;
 };
+
+// Measures again what `operations` gives for some kinds of arithmetic, as a clock that follows heat and load
+// asks for: `samples` collects the rates of every call, and the ceilings become their medians.
+using ArithmeticSamples = std::map<Arithmetic, std::vector<double>>;
+void refresh(Ceilings& ceilings, const std::vector<Arithmetic>& kinds, int threads,
+             ArithmeticSamples& samples);
 
 // Everything that the chip has, for each number of threads; some seconds.
 Ceilings measure_ceilings(const std::vector<int>& threads);

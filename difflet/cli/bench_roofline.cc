@@ -115,43 +115,69 @@ Subject model_subject(const OptionValues& options, const Target& target, Context
   return subject;
 }
 
-// One run that does not count, then --repeat of them.
-Judged judge(const OptionValues& options, const Subject& subject, const bench::Ceilings& ceilings,
-             int threads) {
-  Judged judged{
-      .name = subject.name, .level = subject.level, .run = {}, .programs = {}, .traced = {}};
-  std::vector<double> wall;
-  std::vector<double> cpu;
-  std::vector<std::string> names;
-  std::vector<std::vector<std::vector<runtime::StepTime>>> runs;  // [program][run]
+// What --repeat runs took.
+struct Samples {
+  std::vector<double> wall, cpu;
+  std::vector<std::string> programs;
+  std::vector<std::vector<std::vector<runtime::StepTime>>> steps;  // [program][run]
+
+  void add(const StagedExecutable& executable) {
+    const auto profile = executable.profile();
+    programs.resize(profile.size());
+    steps.resize(profile.size());
+    for (std::size_t p = 0; p < profile.size(); ++p) {
+      programs[p] = profile[p].program;
+      steps[p].push_back(profile[p].steps);
+    }
+  }
+};
+
+// One run that does not count, then --repeat of them, each between two looks at what the cores can do,
+// which go into `ceilings`.
+Samples run_samples(const OptionValues& options, const Subject& subject, int threads,
+                    bench::Ceilings& ceilings) {
+  Samples samples;
+  bench::ArithmeticSamples rates;
+  const auto look = [&] {
+    bench::refresh(ceilings,
+                   {bench::arithmetic_of_level(subject.level, DType::BF16),
+                    bench::arithmetic_of_level(subject.level, DType::F32)},
+                   threads, rates);
+  };
   (void)subject.executable->run(subject.inputs);
+  look();
   for (std::int64_t i = 0; i < options.integer("repeat"); ++i) {
     check_stop();
     const Clock before = Clock::now();
     (void)subject.executable->run(subject.inputs);
     const Clock after = Clock::now();
-    wall.push_back(after.wall_s - before.wall_s);
-    cpu.push_back(after.cpu_s - before.cpu_s);
-    const auto profile = subject.executable->profile();
-    runs.resize(profile.size());
-    names.resize(profile.size());
-    for (std::size_t p = 0; p < profile.size(); ++p) {
-      names[p] = profile[p].program;
-      runs[p].push_back(profile[p].steps);
-    }
+    samples.wall.push_back(after.wall_s - before.wall_s);
+    samples.cpu.push_back(after.cpu_s - before.cpu_s);
+    samples.add(*subject.executable);
+    look();
   }
-  judged.run = {bench::median(wall), bench::median(cpu)};
+  return samples;
+}
+
+Judged judge(const OptionValues& options, const Subject& subject, bench::Ceilings ceilings,
+             int threads) {
+  const Samples samples = run_samples(options, subject, threads, ceilings);
+  Judged judged{.name = subject.name,
+                .level = subject.level,
+                .run = {bench::median(samples.wall), bench::median(samples.cpu)},
+                .programs = {},
+                .traced = {}};
   const bench::Bounds bounds{
       .ceilings = &ceilings,
       .threads = threads,
       .level = subject.level,
       .memory = bench::memory_that_holds(subject.bytes, ceilings.caches, threads)};
   std::size_t steps = 0;
-  for (std::size_t p = 0; p < names.size(); ++p) {
-    const auto median = bench::median_steps(runs[p]);
+  for (std::size_t p = 0; p < samples.programs.size(); ++p) {
+    const auto median = bench::median_steps(samples.steps[p]);
     steps += median.size();
-    judged.programs.push_back(bench::roofline(names[p], median, bounds));
-    judged.traced.push_back({subject.name, names[p], median});
+    judged.programs.push_back(bench::roofline(samples.programs[p], median, bounds));
+    judged.traced.push_back({subject.name, samples.programs[p], median});
   }
   check(steps > 0, ErrorCode::Unsupported, "{}: the backend does not measure its steps",
         subject.name);
