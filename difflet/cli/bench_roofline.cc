@@ -209,12 +209,11 @@ Json as_json(const Judged& judged, int threads) {
 }
 
 void print_judged(const Judged& judged, int threads) {
-  print(
-      fmt::format("\n{}, {}, {} threads: a run takes {:.2f} ms, {:.2f} ms of CPU time, which is "
-                  "{:.1f} % of the "
-                  "compute ceiling\n",
-                  judged.name, judged.level, threads, judged.run.wall_s * 1e3,
-                  judged.run.cpu_s * 1e3, 100 * cpu_share(judged, threads)));
+  print(fmt::format(
+      "\n{}, {}, {} threads\na run takes {:.2f} ms, {:.2f} ms of CPU time: by that it is "
+      "at {:.1f} % of the compute ceiling\n",
+      judged.name, judged.level, threads, judged.run.wall_s * 1e3, judged.run.cpu_s * 1e3,
+      100 * cpu_share(judged, threads)));
   for (const bench::Roofline& program : judged.programs) {
     print(bench::roofline_text(program));
   }
