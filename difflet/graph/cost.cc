@@ -45,7 +45,10 @@ class Flops {
   double operator()(const Activate&) const { return kActivation * result(); }
   double operator()(const LayerNorm&) const { return kNorm * result(); }
   double operator()(const RmsNorm&) const { return kNorm * result(); }
-  double operator()(const GroupNorm&) const { return kNorm * result(); }
+  double operator()(const GroupNorm& op) const {
+    return (op.statistics ? kNorm / 2 : kNorm) * result();
+  }
+  double operator()(const GroupStatistics&) const { return kNorm / 2 * elements(shape(0)); }
   double operator()(const Softmax&) const { return kNorm * result(); }
   double operator()(const Attention&) const {
     const Shape& q = shape(0);  // [B, T, H, D]

@@ -10,7 +10,7 @@ namespace difflet::graph {
 // Floating-point operations of one node on this rank. Products count 2 a multiply-add: Linear, MatMul,
 // Conv2d, Attention (scores and values; a causal or bounded one counts every key). Elementwise ops count
 // 1 an element of the result, Reduce and ArgMax 1 an element of the operand, Activate, norms and Softmax
-// 8 an element, Rope 3 (11 with its norm). Leaves, shape ops, Gather and collectives count 0.
+// 8 an element (GroupStatistics, and GroupNorm with given ones, 4), Rope 3 (11 with its norm). Leaves, shape ops, Gather and collectives count 0.
 double flops(const Graph& graph, NodeId id);
 // Of all nodes.
 double flops(const Graph& graph);

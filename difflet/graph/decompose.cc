@@ -20,6 +20,7 @@ class Expansion {
   NodeId operator()(const LayerNorm& op);
   NodeId operator()(const RmsNorm& op);
   NodeId operator()(const GroupNorm& op);
+  NodeId operator()(const GroupStatistics& op);
   NodeId operator()(const Softmax& op);
   NodeId operator()(const Attention& op);
   NodeId operator()(const Rope& op);
@@ -38,6 +39,8 @@ class Expansion {
   NodeId center(NodeId x, const Dims& axes) {
     return b_.sub(x, b_.reduce(ReduceKind::Mean, x, axes));
   }
+  // x [B, ..., C] as f32 [B, pixels, groups, channels of a group].
+  NodeId grouped(std::int64_t groups);
   // Scores [B, H, T, S] with -inf where the key is not seen.
   NodeId mask_causal(NodeId scores);
   NodeId mask_bounds(NodeId scores, NodeId key_min, NodeId key_max);
@@ -127,14 +130,38 @@ NodeId Expansion::operator()(const RmsNorm& op) {
   return op.weight ? b_.mul(y, f32(1)) : y;
 }
 
-NodeId Expansion::operator()(const GroupNorm& op) {
+NodeId Expansion::grouped(std::int64_t groups) {
   const NodeId x = f32(0);
   const Shape shape = b_.shape(x);
   const std::int64_t channels = shape[shape.rank() - 1];
   const std::int64_t pixels = shape.elements() / shape[0] / channels;
-  const NodeId grouped = b_.reshape(x, Shape{shape[0], pixels, op.groups, channels / op.groups});
-  const NodeId y = b_.reshape(normalize(center(grouped, {1, 3}), {1, 3}, op.eps), shape);
-  return activation(b_.add(b_.mul(y, f32(1)), f32(2)), op.act);
+  return b_.reshape(x, Shape{shape[0], pixels, groups, channels / groups});
+}
+
+NodeId Expansion::operator()(const GroupNorm& op) {
+  const Dims axes{1, 3};
+  const Shape shape = b_.shape(in_[0]);
+  const NodeId x = grouped(op.groups);
+  NodeId y = 0;
+  if (op.statistics) {
+    const Shape each{shape[0], 1, op.groups, 1};
+    const NodeId mean = b_.reshape(b_.slice(in_[3], 2, 0, 1), each);
+    const NodeId variance = b_.reshape(b_.slice(in_[3], 2, 1, 2), each);
+    y = b_.mul(b_.sub(x, mean), b_.unary(UnaryKind::Rsqrt, b_.add(variance, b_.f32(op.eps))));
+  } else {
+    y = normalize(center(x, axes), axes, op.eps);
+  }
+  return activation(b_.add(b_.mul(b_.reshape(y, shape), f32(1)), f32(2)), op.act);
+}
+
+NodeId Expansion::operator()(const GroupStatistics& op) {
+  const Dims axes{1, 3};
+  const NodeId x = grouped(op.groups);
+  const NodeId mean = b_.reduce(ReduceKind::Mean, x, axes);
+  const NodeId off = b_.sub(x, mean);
+  const NodeId variance = b_.reduce(ReduceKind::Mean, b_.mul(off, off), axes);
+  const Shape each{b_.shape(x)[0], op.groups, 1};
+  return b_.concat({b_.reshape(mean, each), b_.reshape(variance, each)}, 2);
 }
 
 NodeId Expansion::operator()(const Softmax&) {
@@ -238,7 +265,8 @@ NodeId decompose(Graph& to, const Op& op, std::span<const NodeId> inputs) {
   require(!inputs.empty() || !is_composite(op), "decompose: a composite has operands");
   Expansion expansion(to, inputs);
   const NodeId result = std::visit(expansion, op);
-  return Builder(to).convert(result, to.node(inputs[0]).type.dtype);
+  const bool statistics = std::holds_alternative<GroupStatistics>(op);
+  return Builder(to).convert(result, statistics ? DType::F32 : to.node(inputs[0]).type.dtype);
 }
 
 }  // namespace difflet::graph

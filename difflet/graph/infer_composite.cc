@@ -71,16 +71,30 @@ Type Inference::operator()(const RmsNorm& op) const {
   return x;
 }
 
-Type Inference::operator()(const GroupNorm& op) const {
-  arity(3);
+Type Inference::group_statistics(std::int64_t groups) const {
   const Type& x = floating(0);
   expect(x.shape.rank() >= 2, "x must be [B, ..., C], not {}", x.str());
   const std::int64_t channels = x.shape[x.shape.rank() - 1];
-  expect(op.groups >= 1 && channels % op.groups == 0, "{} channels do not divide into {} groups",
-         channels, op.groups);
-  weight(1, "weight", Shape{channels});
-  weight(2, "bias", Shape{channels});
+  expect(groups >= 1 && channels % groups == 0, "{} channels do not divide into {} groups",
+         channels, groups);
+  return {DType::F32, Shape{x.shape[0], groups, 2}};
+}
+
+Type Inference::operator()(const GroupNorm& op) const {
+  arity(op.statistics ? 4 : 3);
+  const Type statistics = group_statistics(op.groups);
+  const Type& x = in_[0];
+  const Shape channels{x.shape[x.shape.rank() - 1]};
+  weight(1, "weight", channels);
+  weight(2, "bias", channels);
+  expect(!op.statistics || in_.back() == statistics, "statistics must be {}, not {}",
+         statistics.str(), in_.back().str());
   return x;
+}
+
+Type Inference::operator()(const GroupStatistics& op) const {
+  arity(1);
+  return group_statistics(op.groups);
 }
 
 Type Inference::operator()(const Softmax&) const {

@@ -46,6 +46,7 @@ class Inference {
   Type operator()(const LayerNorm& op) const;
   Type operator()(const RmsNorm& op) const;
   Type operator()(const GroupNorm& op) const;
+  Type operator()(const GroupStatistics& op) const;
   Type operator()(const Softmax& op) const;
   Type operator()(const Attention& op) const;
   Type operator()(const Rope& op) const;
@@ -75,6 +76,8 @@ class Inference {
   // Operand `i`, called `name`, has the dtype of operand 0 and broadcasts to `shape`.
   void broadcasts(std::size_t i, std::string_view name, const Shape& shape) const;
   const Type& floating(std::size_t i) const;
+  // [B, groups, 2] of operand 0, which must be [B, ..., C] with channels that divide into groups.
+  Type group_statistics(std::int64_t groups) const;
   void group(spmd::Axis mesh_axis, std::int64_t size) const;
 
   std::string_view op_;

@@ -342,15 +342,26 @@ struct RmsNorm {
     v("eps", s.eps), v("weight", s.weight);
   }
 };
-// (x [B, ..., C], weight [C], bias [C]): channels last, then `act`.
+// (x [B, ..., C], weight [C], bias [C], statistics f32 [B, groups, 2]?): channels last, then `act`.
+// Given statistics are those that GroupStatistics takes, of a whole whose part x is.
 struct GroupNorm {
   static constexpr std::string_view kName = "group_norm";
   std::int64_t groups = 1;
   double eps = 1e-6;
   Activation act = Activation::None;
+  bool statistics = false;
   template <typename S, typename V>
   static void visit_fields(S& s, V&& v) {
-    v("groups", s.groups), v("eps", s.eps), v("act", s.act);
+    v("groups", s.groups), v("eps", s.eps), v("act", s.act), v("statistics", s.statistics);
+  }
+};
+// x [B, ..., C] -> f32 [B, groups, 2]: mean and mean squared deviation from it of each group of channels.
+struct GroupStatistics {
+  static constexpr std::string_view kName = "group_statistics";
+  std::int64_t groups = 1;
+  template <typename S, typename V>
+  static void visit_fields(S& s, V&& v) {
+    v("groups", s.groups);
   }
 };
 // Over the last axis.
@@ -399,7 +410,7 @@ using Op = std::variant<Input, Param, Constant, RankIndex, Iota, Unary, Binary, 
                         Convert, Reshape, Transpose, Broadcast, Slice, DynamicSlice, Concat, Pad,
                         Gather, Reduce, ArgMax, MatMul, Conv2d, AllReduce, AllGather, ReduceScatter,
                         AllToAll, RingShift, Linear, Activate, LayerNorm, RmsNorm, GroupNorm,
-                        Softmax, Attention, Rope, Upsample>;
+                        GroupStatistics, Softmax, Attention, Rope, Upsample>;
 
 std::string_view op_name(const Op& op) noexcept;
 // True for ops that graph/decompose.h expands.

@@ -21,6 +21,10 @@ Tensor group_norm(Tensor x, Tensor weight, Tensor bias, std::int64_t groups, dou
   return add_node(graph::GroupNorm{.groups = groups, .eps = eps}, {x, weight, bias});
 }
 
+Tensor group_statistics(Tensor x, std::int64_t groups) {
+  return add_node(graph::GroupStatistics{.groups = groups}, {x});
+}
+
 Tensor softmax(Tensor x) { return add_node(graph::Softmax{}, {x}); }
 
 }  // namespace difflet::ops

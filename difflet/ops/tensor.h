@@ -112,6 +112,8 @@ Tensor layer_norm(Tensor x, Tensor weight, Tensor bias, double eps);
 Tensor rms_norm(Tensor x, double eps);
 Tensor rms_norm(Tensor x, Tensor weight, double eps);
 Tensor group_norm(Tensor x, Tensor weight, Tensor bias, std::int64_t groups, double eps);
+// Mean and mean squared deviation of each group of channels: f32 [B, groups, 2].
+Tensor group_statistics(Tensor x, std::int64_t groups);
 Tensor softmax(Tensor x);
 struct AttentionOptions {
   double scale = 0;  // 0: 1 / sqrt(head dim)

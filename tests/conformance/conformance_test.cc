@@ -49,7 +49,7 @@ bool is_any(const graph::Op& op) {
 bool rounds(const graph::Op& op) {
   return is_any<graph::Unary, graph::Binary, graph::Reduce, graph::MatMul, graph::Conv2d,
                 graph::Linear, graph::Activate, graph::LayerNorm, graph::RmsNorm, graph::GroupNorm,
-                graph::Softmax, graph::Attention, graph::Rope>(op);
+                graph::GroupStatistics, graph::Softmax, graph::Attention, graph::Rope>(op);
 }
 
 // How far an element may be off: parts of its own size, of the largest element, and a constant.

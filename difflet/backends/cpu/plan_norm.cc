@@ -192,35 +192,80 @@ namespace {
 // Pixels of one statistics task: fixed, so that sums do not depend on the number of threads.
 constexpr std::int64_t kGroupNormPixels = 256;
 
-void group_norm_item(const Run& run, const RowwiseKernels& kernels, const GroupNormArgs& args,
-                     std::int64_t b, double* sums, float* mean_rstd) {
-  const std::int64_t chunks = (args.pixels + kGroupNormPixels - 1) / kGroupNormPixels;
+std::int64_t statistics_tasks(std::int64_t pixels) {
+  return (pixels + kGroupNormPixels - 1) / kGroupNormPixels;
+}
+
+// Mean and mean squared deviation of each group of batch item b: stats [groups, 2]. `sums` is room for
+// [tasks, groups, 2].
+void take_statistics(const Run& run, const RowwiseKernels& kernels, const GroupNormArgs& args,
+                     std::int64_t b, double* sums, double* stats) {
+  const std::int64_t tasks = statistics_tasks(args.pixels);
   const std::int64_t groups = args.groups;
-  std::fill(sums, sums + chunks * groups * 2, 0.0);
-  run.threads->run(chunks, [&](std::int64_t c, int) {
+  std::fill(sums, sums + tasks * groups * 2, 0.0);
+  run.threads->run(tasks, [&](std::int64_t c, int) {
     const std::int64_t p0 = c * kGroupNormPixels;
     kernels.group_norm_sums(args, b, p0, std::min(args.pixels, p0 + kGroupNormPixels),
                             sums + c * groups * 2);
   });
-  const std::int64_t channels = args.channels / groups;
-  const auto count = static_cast<double>(args.pixels * channels);
+  const auto count = static_cast<double>(args.pixels * (args.channels / groups));
   for (std::int64_t g = 0; g < groups; ++g) {
     double sum = 0;
     double squares = 0;
-    for (std::int64_t c = 0; c < chunks; ++c) {
+    for (std::int64_t c = 0; c < tasks; ++c) {
       sum += sums[(c * groups + g) * 2];
       squares += sums[(c * groups + g) * 2 + 1];
     }
     const double mean = sum / count;
-    const double variance = std::max(0.0, squares / count - mean * mean);
-    mean_rstd[g * 2] = static_cast<float>(mean);
+    stats[g * 2] = mean;
+    stats[g * 2 + 1] = std::max(0.0, squares / count - mean * mean);
+  }
+}
+
+// y of batch item b from its statistics; `mean_rstd` is room for [groups, 2].
+template <typename T>
+void apply_statistics(const Run& run, const RowwiseKernels& kernels, const GroupNormArgs& args,
+                      std::int64_t b, const T* stats, float* mean_rstd) {
+  for (std::int64_t g = 0; g < args.groups; ++g) {
+    const auto variance = static_cast<double>(stats[g * 2 + 1]);
+    mean_rstd[g * 2] = static_cast<float>(stats[g * 2]);
     mean_rstd[g * 2 + 1] =
         static_cast<float>(1.0 / std::sqrt(variance + static_cast<double>(args.eps)));
   }
-  run.threads->run(chunks, [&](std::int64_t c, int) {
+  run.threads->run(statistics_tasks(args.pixels), [&](std::int64_t c, int) {
     const std::int64_t p0 = c * kGroupNormPixels;
     kernels.group_norm_apply(args, b, p0, std::min(args.pixels, p0 + kGroupNormPixels), mean_rstd);
   });
+}
+
+// Of x [B, ..., C].
+GroupNormArgs group_args(const Shape& shape, std::int64_t groups) {
+  GroupNormArgs args;
+  args.batch = shape[0];
+  args.channels = shape.dim(-1);
+  args.pixels = shape.elements() / std::max<std::int64_t>(1, args.batch * args.channels);
+  args.groups = groups;
+  return args;
+}
+
+// A view that is written as a whole: the node's result, or a temporary that is copied there.
+struct Target {
+  View placed, y;
+  Target(Planner& p, NodeId id) : placed(p.result(id)), y(placed) {
+    if (!y.contiguous()) {
+      y = p.temporary(y.dtype, y.shape);
+    }
+  }
+  void finish(Planner& p, NodeId id) const {
+    if (placed.buffer != y.buffer) {
+      p.copy(id, y, placed);
+    }
+  }
+};
+
+// Room for the sums of one batch item, f64 [tasks, groups, 2].
+View sums_of(Planner& p, const GroupNormArgs& args) {
+  return p.temporary(DType::I64, Shape{statistics_tasks(args.pixels), args.groups, 2});
 }
 
 }  // namespace
@@ -230,39 +275,59 @@ void plan_group_norm(Planner& p, NodeId id, const graph::GroupNorm& op) {
   const View x = p.dense(in[0]);
   const View weight = p.f32_vector(in[1]);
   const View bias = p.f32_vector(in[2]);
-  View y = p.result(id);
-  const View placed = y;
-  if (!y.contiguous()) {
-    y = p.temporary(y.dtype, y.shape);
-  }
-  GroupNormArgs shape_args;
-  shape_args.batch = x.shape[0];
-  shape_args.channels = x.shape.dim(-1);
-  shape_args.pixels =
-      x.shape.elements() / std::max<std::int64_t>(1, shape_args.batch * shape_args.channels);
-  shape_args.groups = op.groups;
+  const Target target(p, id);
+  const View y = target.y;
+  GroupNormArgs shape_args = group_args(x.shape, op.groups);
   shape_args.eps = static_cast<float>(op.eps);
   shape_args.act = act_of(op.act);
-  const std::int64_t chunks = (shape_args.pixels + kGroupNormPixels - 1) / kGroupNormPixels;
-  const View sums = p.temporary(DType::I64, Shape{chunks, op.groups, 2});
-  const View stats = p.temporary(DType::F32, Shape{op.groups, 2});
+  const View sums = op.statistics ? p.dense(in[3]) : sums_of(p, shape_args);
+  const View stats = p.temporary(DType::I64, Shape{op.groups, 2});  // f64
+  const View mean_rstd = p.temporary(DType::F32, Shape{op.groups, 2});
   const RowwiseKernels* kernels = &p.rowwise();
-  p.add_step(id, "group_norm",
+  p.add_step(
+      id, op.statistics ? "group_norm.given" : "group_norm",
+      [=, given = op.statistics](const Run& run) {
+        GroupNormArgs args = shape_args;
+        args.x = const_rows(run, x, x.offset, args.channels);
+        args.y = out_rows(run, y, y.offset, args.channels);
+        args.weight = run.at<float>(weight);
+        args.bias = run.at<float>(bias);
+        for (std::int64_t b = 0; b < args.batch; ++b) {
+          if (given) {
+            apply_statistics(run, *kernels, args, b, run.at<float>(sums) + b * args.groups * 2,
+                             run.at<float>(mean_rstd));
+          } else {
+            take_statistics(run, *kernels, args, b, run.at<double>(sums), run.at<double>(stats));
+            apply_statistics(run, *kernels, args, b, run.at<double>(stats),
+                             run.at<float>(mean_rstd));
+          }
+        }
+      },
+      {&x, &y, &weight, &bias, &sums, &stats, &mean_rstd});
+  target.finish(p, id);
+}
+
+void plan_group_statistics(Planner& p, NodeId id, const graph::GroupStatistics& op) {
+  const View x = p.dense(p.graph().node(id).inputs[0]);
+  const Target target(p, id);
+  const View y = target.y;
+  const GroupNormArgs shape_args = group_args(x.shape, op.groups);
+  const View sums = sums_of(p, shape_args);
+  const View stats = p.temporary(DType::I64, Shape{op.groups, 2});  // f64
+  const RowwiseKernels* kernels = &p.rowwise();
+  p.add_step(id, "group_statistics",
              [=](const Run& run) {
                GroupNormArgs args = shape_args;
                args.x = const_rows(run, x, x.offset, args.channels);
-               args.y = out_rows(run, y, y.offset, args.channels);
-               args.weight = run.at<float>(weight);
-               args.bias = run.at<float>(bias);
                for (std::int64_t b = 0; b < args.batch; ++b) {
-                 group_norm_item(run, *kernels, args, b, run.at<double>(sums),
-                                 run.at<float>(stats));
+                 double* values = run.at<double>(stats);
+                 take_statistics(run, *kernels, args, b, run.at<double>(sums), values);
+                 std::copy(values, values + args.groups * 2,
+                           run.at<float>(y) + b * args.groups * 2);
                }
              },
-             {&x, &y, &weight, &bias, &sums, &stats});
-  if (placed.buffer != y.buffer) {
-    p.copy(id, y, placed);
-  }
+             {&x, &y, &sums, &stats});
+  target.finish(p, id);
 }
 
 }  // namespace difflet::cpu

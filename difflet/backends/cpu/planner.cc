@@ -445,6 +445,7 @@ void Planner::plan_node(NodeId id) {
                  [&](const graph::LayerNorm& op) { plan_layer_norm(*this, id, op); },
                  [&](const graph::RmsNorm& op) { plan_rms_norm(*this, id, op); },
                  [&](const graph::GroupNorm& op) { plan_group_norm(*this, id, op); },
+                 [&](const graph::GroupStatistics& op) { plan_group_statistics(*this, id, op); },
                  [&](const graph::Softmax& op) { plan_softmax(*this, id, op); },
                  [&](const graph::Attention& op) { plan_attention(*this, id, op); },
                  [&](const graph::Rope& op) { plan_rope(*this, id, op); },

@@ -87,6 +87,7 @@ void plan_upsample(Planner& p, graph::NodeId id, const graph::Upsample& op);
 void plan_layer_norm(Planner& p, graph::NodeId id, const graph::LayerNorm& op);
 void plan_rms_norm(Planner& p, graph::NodeId id, const graph::RmsNorm& op);
 void plan_group_norm(Planner& p, graph::NodeId id, const graph::GroupNorm& op);
+void plan_group_statistics(Planner& p, graph::NodeId id, const graph::GroupStatistics& op);
 void plan_softmax(Planner& p, graph::NodeId id, const graph::Softmax& op);
 void plan_rope(Planner& p, graph::NodeId id, const graph::Rope& op);
 void plan_activate(Planner& p, graph::NodeId id, const graph::Activate& op);

@@ -88,6 +88,9 @@ class Evaluation {
   Value operator()(const g::LayerNorm&) const { return unexpected(g::LayerNorm::kName); }
   Value operator()(const g::RmsNorm&) const { return unexpected(g::RmsNorm::kName); }
   Value operator()(const g::GroupNorm&) const { return unexpected(g::GroupNorm::kName); }
+  Value operator()(const g::GroupStatistics&) const {
+    return unexpected(g::GroupStatistics::kName);
+  }
   Value operator()(const g::Softmax&) const { return unexpected(g::Softmax::kName); }
   Value operator()(const g::Attention&) const { return unexpected(g::Attention::kName); }
   Value operator()(const g::Rope&) const { return unexpected(g::Rope::kName); }

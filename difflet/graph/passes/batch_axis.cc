@@ -50,6 +50,7 @@ class Refusals {
   }
   Reason operator()(const RmsNorm&) const { return one_for_all(1, 1, "weight"); }
   Reason operator()(const GroupNorm&) const { return one_for_all(1, 2, "weight"); }
+  Reason operator()(const GroupStatistics&) const { return {}; }
   Reason operator()(const Softmax&) const { return {}; }
   Reason operator()(const Attention&) const { return {}; }
   Reason operator()(const Rope&) const { return one_for_all(1, 3, "table"); }
@@ -183,7 +184,14 @@ class Rules {
   NodeId operator()(const RmsNorm& op) {
     return op.weight ? to_.add(op, {x(0), x(1)}) : to_.add(op, {x(0)});
   }
-  NodeId operator()(const GroupNorm& op) { return over_batch(op, {merged(0)}, 1); }
+  NodeId operator()(const GroupNorm& op) {
+    std::vector<NodeId> operands{merged(0), x(1), x(2)};
+    if (op.statistics) {
+      operands.push_back(merged(3));
+    }
+    return over_batch(op, std::move(operands), in_.size());
+  }
+  NodeId operator()(const GroupStatistics& op) { return over_batch(op, {merged(0)}, 1); }
   NodeId operator()(const Softmax& op) { return to_.add(op, {x(0)}); }
   NodeId operator()(const Attention& op) {
     std::vector<NodeId> operands{merged(0), merged(1), merged(2)};
