@@ -1,0 +1,20 @@
+// Checkpoint weights that are made while they are written.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "difflet/base/thread_pool.h"
+#include "difflet/graph/graph.h"
+
+namespace difflet::bench {
+
+// Writes random bf16 values of `params` below `folder`: "<name>.safetensors", or beyond 2 GB several
+// shards with their index. Each thread fills and writes blocks of some megabytes, so memory does not
+// depend on the size. The files are durable at the end. Throws ResourceExhausted (disk full),
+// Unavailable; what is written by then stays.
+void write_random_shards(const std::filesystem::path& folder, const std::string& name,
+                         std::span<const graph::ParamDecl> params, ThreadPool& threads);
+
+}  // namespace difflet::bench
