@@ -105,7 +105,8 @@ void check_replaceable(const fs::path& folder) {
         folder.string());
 }
 
-void write_all(const SyntheticFlux& recipe, const fs::path& folder, Log& log) {
+void write_all(const SyntheticFlux& recipe, const fs::path& folder, Log& log,
+               const std::function<void()>& check_stop) {
   for (const SyntheticFile& file : synthetic_files()) {
     fs::create_directories((folder / file.path).parent_path());
     write_json(folder / file.path, file.content);
@@ -115,7 +116,7 @@ void write_all(const SyntheticFlux& recipe, const fs::path& folder, Log& log) {
     log.info("writing {}", part.folder);
     fs::create_directories(folder / part.folder);
     write_json(folder / part.folder / "config.json", part.config);
-    write_random_shards(folder / part.folder, part.weights, part.params, threads);
+    write_random_shards(folder / part.folder, part.weights, part.params, threads, check_stop);
   }
   write_json(folder / kStamp, stamp_of(recipe));
 }
@@ -134,7 +135,8 @@ bool is_synthetic(const fs::path& folder, const SyntheticFlux& recipe) {
   }
 }
 
-void write_synthetic(const SyntheticFlux& recipe, const fs::path& folder, Log& log) {
+void write_synthetic(const SyntheticFlux& recipe, const fs::path& folder, Log& log,
+                     const std::function<void()>& check_stop) {
   check_recipe(recipe);
   check(!folder.empty(), ErrorCode::InvalidArgument, "a synthetic model needs a folder");
   // Without a slash at the end, the name of the sibling follows from it.
@@ -145,7 +147,7 @@ void write_synthetic(const SyntheticFlux& recipe, const fs::path& folder, Log& l
   try {
     check_replaceable(target);
     PartialFolder partial(target);
-    write_all(recipe, partial.path(), log);
+    write_all(recipe, partial.path(), log, check_stop);
     partial.keep(target);
   } catch (const fs::filesystem_error& e) {
     fail_errno("write", e.path1(), e.code().value());

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 
 #include "difflet/base/log.h"
 
@@ -27,6 +28,9 @@ bool is_synthetic(const std::filesystem::path& folder, const SyntheticFlux& reci
 // is; a synthetic one of another recipe is replaced, also after an interruption only as a whole (the new
 // one grows in "<folder>.partial"). Throws InvalidArgument for a recipe out of range or a folder that
 // holds something else, ResourceExhausted (disk full), Unavailable.
-void write_synthetic(const SyntheticFlux& recipe, const std::filesystem::path& folder, Log& log);
+// `check_stop` is called for every few megabytes, from any thread: what it throws ends the writing.
+void write_synthetic(
+    const SyntheticFlux& recipe, const std::filesystem::path& folder, Log& log,
+    const std::function<void()>& check_stop = [] {});
 
 }  // namespace difflet::bench

@@ -93,7 +93,7 @@ struct Block {
 };
 
 void write_shard(const fs::path& path, std::span<const graph::ParamDecl> params,
-                 ThreadPool& threads) {
+                 ThreadPool& threads, const std::function<void()>& check_stop) {
   const std::string header = header_of(params);
   std::vector<Block> blocks;
   std::uint64_t offset = header.size();
@@ -110,6 +110,7 @@ void write_shard(const fs::path& path, std::span<const graph::ParamDecl> params,
   file.write(0, std::as_bytes(std::span(header)));
   std::vector<std::vector<std::uint16_t>> buffers(static_cast<std::size_t>(threads.size()));
   threads.run(static_cast<std::int64_t>(blocks.size()), [&](std::int64_t task, int thread) {
+    check_stop();
     const Block& block = blocks[static_cast<std::size_t>(task)];
     auto& values = buffers[static_cast<std::size_t>(thread)];
     values.resize(block.count);
@@ -141,10 +142,11 @@ std::vector<std::span<const graph::ParamDecl>> split_shards(
 }  // namespace
 
 void write_random_shards(const fs::path& folder, const std::string& name,
-                         std::span<const graph::ParamDecl> params, ThreadPool& threads) {
+                         std::span<const graph::ParamDecl> params, ThreadPool& threads,
+                         const std::function<void()>& check_stop) {
   const auto shards = split_shards(params);
   if (shards.size() == 1) {
-    write_shard(folder / (name + ".safetensors"), params, threads);
+    write_shard(folder / (name + ".safetensors"), params, threads, check_stop);
     return;
   }
   std::uint64_t total = 0;
@@ -152,7 +154,7 @@ void write_random_shards(const fs::path& folder, const std::string& name,
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const std::string file =
         fmt::format("{}-{:05}-of-{:05}.safetensors", name, i + 1, shards.size());
-    write_shard(folder / file, shards[i], threads);
+    write_shard(folder / file, shards[i], threads, check_stop);
     for (const graph::ParamDecl& param : shards[i]) {
       map[param.name] = file;
       total += bytes_of(param);

@@ -41,6 +41,7 @@ constexpr std::array kRunners{
     CommandRow{"cache export", run_cache_export},
     CommandRow{"cache import", run_cache_import},
     CommandRow{"bench roofline", run_bench_roofline},
+    CommandRow{"bench model", run_bench_model},
 };
 
 void run_request(const Request& request) {

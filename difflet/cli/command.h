@@ -20,6 +20,7 @@ void run_tokenize(const OptionValues& options);
 void run_compile(const OptionValues& options);
 void run_verify(const OptionValues& options);
 void run_bench_roofline(const OptionValues& options);
+void run_bench_model(const OptionValues& options);
 void run_clean(const OptionValues& options);
 void run_cache_ls(const OptionValues& options);
 void run_cache_lookup(const OptionValues& options);
