@@ -15,8 +15,6 @@
 #include <string>
 #include <vector>
 
-#include "bench/random_weights.h"
-
 #include "difflet/backends/cpu/backend.h"
 #include "difflet/backends/cpu/kernels/level.h"
 #include "difflet/base/context.h"
@@ -24,6 +22,7 @@
 #include "difflet/base/json.h"
 #include "difflet/bench/ceilings.h"
 #include "difflet/bench/op_groups.h"
+#include "difflet/bench/random_weights.h"
 #include "difflet/bench/statistics.h"
 #include "difflet/models/flux/transformer.h"
 
