@@ -78,8 +78,10 @@ constexpr std::array kCommands{
         "those of products; bytes are operands read once and results written once."},
     CommandDecl{
         "bench model", "write a synthetic FLUX.1 model of full width",
-        "A complete diffusers folder with deterministic bf16 weights, the same bytes on every machine, "
-        "and small tokenizers: any pipeline loads it, and its pictures are noise. FLUX.1-dev itself "
+        "A complete diffusers folder with deterministic bf16 weights, the same bytes on every "
+        "machine, "
+        "and small tokenizers: any pipeline loads it, and its pictures are noise. FLUX.1-dev "
+        "itself "
         "has 19 double and 38 single blocks, 24 T5 and 12 CLIP layers: 34 GB. A folder of the same "
         "recipe stays as it is; one of another recipe is replaced, and anything else is refused."},
     CommandDecl{
@@ -113,6 +115,30 @@ constexpr std::array kCommands{
                 "Names, sizes, hashes and the manifest are checked before anything is kept."},
     CommandDecl{"clean", "delete the artifact store",
                 "Touches only what the store owns: other files in its folder stay, and are named."},
+    CommandDecl{
+        "bench run", "measure engines side by side on pinned scenarios",
+        "Each engine is a process that loads once and then answers requests in turns with the "
+        "others, so "
+        "that a ratio comes from pairs taken one right after the other; the clock is this "
+        "program's. "
+        "Engines: difflet, and each adapter NAME of --adapters, with options after a colon "
+        "(diffusers:compile+huge, difflet:f32, openvino:w8a8, sdcpp:best). The first is what the "
+        "others are compared with. A scenario that sweeps a field is measured at each of its "
+        "values. Prints a table for each and keeps every sample in --output, which grows as it "
+        "goes; an "
+        "engine that cannot run here is named and left out. Ends with exit status 7 when one "
+        "failed."},
+    CommandDecl{
+        "bench compare", "compare two results of bench run",
+        "Takes two files, the old and the new one, and prints for each scenario and engine of both "
+        "the "
+        "ratio new / old of time, CPU time and memory, with the interval that holds it with 95 % "
+        "confidence. Ends with exit status 5 when a whole interval lies above 1 + --bound. "
+        "Scenarios "
+        "of one name that measure different things are refused; another machine is noted."},
+    CommandDecl{"bench worker", "answer requests of bench run (internal)",
+                "The engine 'difflet' of bench run: reads commands from standard input and writes "
+                "events to standard output, as the adapters of other engines do."},
     CommandDecl{"reference", "print a page of docs/reference/ as Markdown", ""},
 };
 
@@ -142,8 +168,8 @@ constexpr std::array kOptions{
     OptionDecl{.name = "output",
                .type = Path,
                .help = "file to write; its folder must exist",
-               .commands = "run generate eval cache-export",
-               .required_by = "run generate eval cache-export"},
+               .commands = "run generate eval cache-export bench-run",
+               .required_by = "run generate eval cache-export bench-run"},
     OptionDecl{.name = "output",
                .type = Path,
                .help = "folder to write",
@@ -395,7 +421,93 @@ constexpr std::array kOptions{
                .type = Flag,
                .help = "no progress and no warnings on stderr",
                .commands = "run generate inspect eval tokenize compile verify cache-lookup "
-                           "cache-explain-key download bench-model"},
+                           "cache-explain-key download bench-model bench-run"},
+    OptionDecl{.name = "scenario",
+               .help =
+                   "names of bench/scenarios, files (.json) or all, separated by commas; of bench "
+                   "worker the file that bench run wrote",
+               .commands = "bench-run bench-worker",
+               .required_by = "bench-run bench-worker"},
+    OptionDecl{.name = "engines",
+               .fallback = "difflet",
+               .help = "NAME[:OPTION[+OPTION ...]], separated by commas",
+               .commands = "bench-run"},
+    OptionDecl{.name = "threads",
+               .fallback_note = "the scenario's",
+               .help = "numbers of threads to measure with, separated by commas",
+               .commands = "bench-run"},
+    OptionDecl{.name = "pairs",
+               .type = Integer,
+               .fallback = "5",
+               .min = 1,
+               .max = 1000,
+               .help = "requests of each engine that count; one before them does not",
+               .commands = "bench-run"},
+    OptionDecl{.name = "cold",
+               .type = Flag,
+               .help = "also measure new processes up to their first output, with a dropped page "
+                       "cache (needs root) and with a hot one",
+               .commands = "bench-run"},
+    OptionDecl{.name = "starts",
+               .type = Integer,
+               .fallback = "3",
+               .min = 1,
+               .max = 100,
+               .help = "new processes of --cold, of each kind",
+               .commands = "bench-run"},
+    OptionDecl{
+        .name = "together",
+        .type = Integer,
+        .fallback = "4",
+        .min = 2,
+        .max = 64,
+        .help = "engines that are loaded at once; more take turns in groups, each with the first "
+                "engine",
+        .commands = "bench-run"},
+    OptionDecl{.name = "timeout",
+               .type = Number,
+               .fallback = "1800",
+               .min = 1,
+               .max = 1e6,
+               .help = "seconds without a sign from an engine after which it counts as hanging",
+               .commands = "bench-run"},
+    OptionDecl{.name = "verify-outputs",
+               .type = Flag,
+               .help = "compare each engine's outputs with the first one's",
+               .commands = "bench-run"},
+    OptionDecl{.name = "work",
+               .type = Path,
+               .help =
+                   "folder for synthetic models, artifacts, inputs, logs and adapters' files; kept "
+                   "for the next run",
+               .commands = "bench-run",
+               .required_by = "bench-run"},
+    OptionDecl{.name = "adapters",
+               .type = Path,
+               .fallback_note = "bench/adapters of the source folder",
+               .help = "folder of the engines' adapters: NAME.py or programs NAME",
+               .commands = "bench-run"},
+    OptionDecl{.name = "python",
+               .fallback = "python3",
+               .help = "what runs the adapters that are Python files",
+               .commands = "bench-run"},
+    OptionDecl{.name = "sdcpp",
+               .help = "programs of stable-diffusion.cpp: PATH for the engine sdcpp, or "
+                       "NAME=PATH[,NAME=PATH ...] for sdcpp:NAME",
+               .commands = "bench-run"},
+    OptionDecl{.name = "results",
+               .type = Path,
+               .help = "two files that bench run wrote, the old one first",
+               .commands = "bench-compare",
+               .required_by = "bench-compare",
+               .positional = true},
+    OptionDecl{.name = "bound",
+               .type = Number,
+               .fallback = "0.05",
+               .min = 0,
+               .max = 100,
+               .help = "how much slower or larger is no regression yet",
+               .commands = "bench-compare"},
     OptionDecl{.name = "page",
                .choices = "cli errors",
                .help = "which page",

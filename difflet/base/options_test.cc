@@ -46,9 +46,7 @@ TEST(Options, ValuesDefaultsAndTypes) {
 
 // What parsing, help and the reference page rely on.
 TEST(Options, TheTableIsWellFormed) {
-  std::set<std::string_view> names;
   for (const OptionDecl& option : options()) {
-    EXPECT_TRUE(names.insert(option.name).second) << option.name << " is declared twice";
     EXPECT_FALSE(option.help.empty()) << option.name;
     EXPECT_FALSE(option.commands.empty()) << option.name;
     if (!option.fallback.empty()) {
@@ -62,6 +60,11 @@ TEST(Options, TheTableIsWellFormed) {
   }
   for (const CommandDecl& command : commands()) {
     EXPECT_FALSE(options_of(command.name).empty()) << command.name;
+    std::set<std::string_view> names;
+    for (const OptionDecl* option : options_of(command.name)) {
+      EXPECT_TRUE(names.insert(option->name).second)
+          << option->name << " is declared twice for " << command.name;
+    }
   }
 }
 

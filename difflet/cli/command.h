@@ -32,6 +32,9 @@ void run_cache_export(const OptionValues& options);
 void run_cache_import(const OptionValues& options);
 void run_download(const OptionValues& options);
 void run_cache_models(const OptionValues& options);
+void run_bench_run(const OptionValues& options);
+void run_bench_compare(const OptionValues& options);
+void run_bench_worker(const OptionValues& options);
 void run_reference(const OptionValues& options);
 
 // Writes to standard output at once. Throws Unavailable (a closed pipe) or ResourceExhausted

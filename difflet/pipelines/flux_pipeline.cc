@@ -304,6 +304,14 @@ std::vector<ComponentMemory> FluxPipeline::prepare(const GenerateRequest& reques
   return memory;
 }
 
+void FluxPipeline::load(Observer& observer) {
+  if (keep_ == Keep::Loaded) {
+    for (Resident* r : {&text_encoder_, &text_encoder_2_, &transformer_, &vae_}) {
+      r->loaded(observer);
+    }
+  }
+}
+
 void FluxPipeline::after_stage(std::initializer_list<Resident*> used) {
   if (keep_ == Keep::OneAtATime) {
     for (Resident* r : used) {

@@ -63,6 +63,9 @@ class FluxPipeline {
   // Plans the programs of a resolved request and compares their tensors with the files; reads no
   // weight. Throws ResourceExhausted, with what is needed, when it cannot fit the memory limit.
   std::vector<ComponentMemory> prepare(const GenerateRequest& request);
+  // Loads what the prepared request will keep, so that generate() need not; nothing when memory does not
+  // hold all at once.
+  void load(Observer& observer);
   // Pictures of a resolved request. Programs stay loaded for the next one when all fit in memory,
   // else each is let go after its stage. Throws DataLoss when a number is not finite.
   std::vector<io::Image> generate(const GenerateRequest& request, Observer& observer);

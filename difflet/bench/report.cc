@@ -1,0 +1,261 @@
+#include "difflet/bench/report.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "difflet/base/units.h"
+#include "difflet/bench/metrics.h"
+
+namespace difflet::bench {
+namespace {
+
+const RatioEntry* find_ratio(const PointEntry& point, const std::string& engine,
+                             std::string_view metric) {
+  const auto found = std::ranges::find_if(
+      point.ratios, [&](const RatioEntry& r) { return r.engine == engine && r.metric == metric; });
+  return found == point.ratios.end() ? nullptr : &*found;
+}
+
+// Three digits.
+std::string short_number(double value) {
+  return fmt::format("{:.{}f}", value, value >= 100 ? 0 : value >= 10 ? 1 : 2);
+}
+
+std::string ratio_text(const RatioEntry* ratio) {
+  return ratio == nullptr
+             ? "-"
+             : fmt::format("{} [{} {}]", short_number(ratio->ratio.value),
+                           short_number(ratio->ratio.low), short_number(ratio->ratio.high));
+}
+
+// "216 ms (214..219)", all in the unit of the median.
+std::string spread_text(const Summary& s) {
+  const double scale = s.median >= 1 ? 1 : 1e3;
+  return fmt::format("{} ({}..{})", short_seconds(s.median), short_number(s.minimum * scale),
+                     short_number(s.maximum * scale));
+}
+
+std::string memory_text(std::size_t bytes) { return bytes == 0 ? "-" : readable_bytes(bytes); }
+
+// Whether all outputs are finite, and their range.
+std::string outputs_text(const Json& outputs) {
+  std::vector<std::string> texts;
+  for (const Json& output : outputs) {
+    if (!output.value("finite", false)) {
+      texts.push_back(fmt::format("{} NOT FINITE", output.value("name", "")));
+      continue;
+    }
+    std::vector<std::string> extents;
+    for (const Json& extent : output["shape"]) {
+      extents.push_back(extent.dump());
+    }
+    texts.push_back(fmt::format("{} [{}] {:.3g} ... {:.3g}", output.value("name", ""),
+                                fmt::join(extents, ","), output["min"].get<double>(),
+                                output["max"].get<double>()));
+  }
+  return fmt::format("{}", fmt::join(texts, "; "));
+}
+
+std::string engine_line(const PointEntry& point, const EngineEntry& engine) {
+  const auto found = engine.metrics.find("main");
+  if (found == engine.metrics.end() || found->second.wall_s.empty()) {
+    return fmt::format("  {:<26} {}: {}\n", engine.engine, status_name(engine.status),
+                       engine.message);
+  }
+  const Summary wall = summarize(found->second.wall_s);
+  return fmt::format("  {:<24} {:<22} {:<8} {:<16} {:<16} {}\n", engine.engine, spread_text(wall),
+                     short_seconds(median(found->second.cpu_s)),
+                     ratio_text(find_ratio(point, engine.engine, "wall")),
+                     ratio_text(find_ratio(point, engine.engine, "cpu")),
+                     memory_text(engine.peak_bytes));
+}
+
+// The medians of what an engine does besides the main thing.
+std::string rest_line(const EngineEntry& engine) {
+  constexpr std::array kOrder{"compile", "load",    "ready",  "cold", "warm",
+                              "encode",  "denoise", "decode", "step", "run"};
+  std::vector<std::string> parts;
+  for (const char* name : kOrder) {
+    const auto found = engine.metrics.find(name);
+    if (found != engine.metrics.end() && !found->second.wall_s.empty()) {
+      parts.push_back(fmt::format("{} {}", name, short_seconds(median(found->second.wall_s))));
+    }
+  }
+  std::string text;
+  std::string line = fmt::format("  {:<24} ", engine.engine);
+  for (const std::string& part : parts) {
+    if (line.size() + part.size() + 2 > 100) {
+      text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+      line = std::string(27, ' ');
+    }
+    line += part + "  ";
+  }
+  return text + line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+}
+
+std::string share_line(const PointEntry& point, const EngineEntry& engine) {
+  const auto main = engine.metrics.find("main");
+  if (engine.ceiling.empty() || main == engine.metrics.end() || main->second.cpu_s.empty()) {
+    return "";
+  }
+  const double ceiling = median(engine.ceiling);
+  const std::int64_t threads = point.scenario.threads;
+  const Share all = share_of(engine.profile, "", ceiling, threads);
+  if (all.flops <= 0) {
+    return "";
+  }
+  const auto of = [&](double seconds) { return all.flops / 1e9 / seconds / ceiling * 100; };
+  std::string line = fmt::format(
+      "  {:<24} {:.1f} GFLOP at {:.1f} % of the ceiling by CPU time, {:.1f} % by wall\n",
+      engine.engine, all.flops / 1e9, of(median(main->second.cpu_s)),
+      of(median(main->second.wall_s) * static_cast<double>(threads)));
+  std::vector<std::string> kinds;
+  for (const char* kind : {"linear", "attention", "conv"}) {
+    const Share share = share_of(engine.profile, kind, ceiling, threads);
+    if (share.flops > 0) {
+      kinds.push_back(fmt::format("{} {:.1f} %", kind, share.of_ceiling * 100));
+    }
+  }
+  return line + fmt::format("    the ceiling is {:.1f} GFLOP/s a thread; {}\n", ceiling,
+                            fmt::join(kinds, ", "));
+}
+
+std::string quiet_text(const PointEntry& point) {
+  if (!point.others_share) {
+    return "";
+  }
+  return fmt::format(", {} (others took {:.0f} % of the cores)",
+                     *point.others_share < kQuietShare ? "quiet" : "NOT QUIET",
+                     *point.others_share * 100);
+}
+
+std::size_t rounds_of(const PointEntry& point) {
+  std::size_t rounds = 0;
+  for (const EngineEntry& engine : point.engines) {
+    const auto found = engine.metrics.find("main");
+    rounds = std::max(rounds, found == engine.metrics.end() ? 0 : found->second.wall_s.size());
+  }
+  return rounds;
+}
+
+std::string differences_text(const PointEntry& point) {
+  std::string text;
+  for (const OutputDifference& d : point.differences) {
+    text +=
+        d.problem.empty()
+            ? fmt::format("  {} against {}: {}: cosine {:.6f}, PSNR {:.1f} dB, relative {:.2e}\n",
+                          d.engine, d.baseline, d.output, d.cosine, d.psnr, d.relative)
+            : fmt::format("  {} against {}: {}: {}\n", d.engine, d.baseline, d.output, d.problem);
+  }
+  return text;
+}
+
+// Units of a point of a sweep, and what one is called.
+struct Units {
+  double count = 1;
+  std::string_view name;
+};
+
+Units units_of(const Scenario& s) {
+  const std::string& field = s.point->field;
+  if (field == "size" && s.component == "vae") {
+    return {static_cast<double>(s.width * s.height) / 1e6, "megapixel"};
+  }
+  if (field == "size") {
+    const auto text = s.component == "transformer" ? s.max_sequence_length : 0;
+    return {static_cast<double>((image_tokens(s) + text) * s.n), "token"};
+  }
+  if (field == "max_sequence_length") {
+    return {static_cast<double>(s.max_sequence_length), "token"};
+  }
+  if (field == "n") {
+    return {static_cast<double>(s.n), "picture"};
+  }
+  return {1, field == "steps" ? "step" : "request"};
+}
+
+}  // namespace
+
+std::string short_seconds(double seconds) {
+  const double size = std::abs(seconds);
+  if (size >= 100) {
+    return fmt::format("{:.0f} s", seconds);
+  }
+  if (size >= 1) {
+    return fmt::format("{:.{}f} s", seconds, size >= 10 ? 1 : 2);
+  }
+  const double ms = seconds * 1e3;
+  return fmt::format("{:.{}f} ms", ms, size >= 0.1 ? 0 : size >= 0.01 ? 1 : 2);
+}
+
+std::string point_report(const PointEntry& point) {
+  std::string text = fmt::format("{}: {}\n", point.scenario.name, describe(point.scenario));
+  text += fmt::format("  {} requests each, in turns{}\n", rounds_of(point), quiet_text(point));
+  for (const std::string& note : point.notes) {
+    text += fmt::format("  note: {}\n", note);
+  }
+  text += fmt::format("  {:<24} {:<22} {:<8} {:<16} {:<16} {}\n", "engine", "wall, median (spread)",
+                      "CPU", "wall / first", "CPU / first", "peak");
+  for (const EngineEntry& engine : point.engines) {
+    text += engine_line(point, engine);
+    const bool told = engine.status != EngineStatus::Ok && engine.metrics.contains("main");
+    text += told ? fmt::format("    {}: {}\n", status_name(engine.status), engine.message) : "";
+  }
+  text += "  the rest, medians of wall clock\n";
+  for (const EngineEntry& engine : point.engines) {
+    text += engine.metrics.empty() ? "" : rest_line(engine);
+    text += share_line(point, engine);
+  }
+  text += "  outputs\n";
+  for (const EngineEntry& engine : point.engines) {
+    text += engine.outputs.empty()
+                ? ""
+                : fmt::format("  {:<24} {}\n", engine.engine, outputs_text(engine.outputs));
+  }
+  return text + differences_text(point);
+}
+
+std::string sweep_report(const std::vector<PointEntry>& points) {
+  if (points.empty() || !points.front().scenario.point) {
+    return "";
+  }
+  const Units unit = units_of(points.front().scenario);
+  std::string text =
+      fmt::format("{}: cost against {}, {}\n", points.front().scenario.name,
+                  points.front().scenario.point->field, describe(points.front().scenario));
+  text +=
+      fmt::format("  {:<24} {:<12} {:<10} {:<10} {:<15} {:<10} {}\n", "engine",
+                  points.front().scenario.point->field, "wall", "CPU",
+                  fmt::format("wall/{}", unit.name), "peak", fmt::format("grown/{}", unit.name));
+  for (std::size_t e = 0; e < points.front().engines.size(); ++e) {
+    double first_units = 0;
+    double first_peak = 0;
+    for (const PointEntry& point : points) {
+      const EngineEntry& engine = point.engines[e];
+      const auto main = engine.metrics.find("main");
+      if (main == engine.metrics.end() || main->second.wall_s.empty()) {
+        continue;
+      }
+      const double units = units_of(point.scenario).count;
+      const auto peak = static_cast<double>(engine.peak_bytes);
+      first_units = first_units == 0 ? units : first_units;
+      first_peak = first_peak == 0 ? peak : first_peak;
+      const double wall = median(main->second.wall_s);
+      const bool grows = units > first_units && peak > first_peak;
+      text += fmt::format("  {:<24} {:<12} {:<10} {:<10} {:<15} {:<10} {}\n", engine.engine,
+                          point.scenario.point->value, short_seconds(wall),
+                          short_seconds(median(main->second.cpu_s)), short_seconds(wall / units),
+                          memory_text(engine.peak_bytes),
+                          grows ? readable_bytes(static_cast<std::size_t>((peak - first_peak) /
+                                                                          (units - first_units)))
+                                : "-");
+    }
+  }
+  return text;
+}
+
+}  // namespace difflet::bench

@@ -1,0 +1,66 @@
+// What is measured: a model, a part of it, shapes and steps, all pinned in one file.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "difflet/base/json.h"
+#include "difflet/tensor/dtype.h"
+
+namespace difflet::bench {
+
+// Deterministic full-width weights (bench/synthetic.h).
+struct SyntheticRecipe {
+  std::int64_t doubles = 2, singles = 4, t5_layers = 4, clip_layers = 12;
+};
+
+// One of three.
+struct ModelSource {
+  std::optional<SyntheticRecipe> synthetic;
+  std::string repository, revision;  // of the hub, a commit of 40 hex digits
+  std::string folder;                // relative to the source folder, or absolute
+};
+
+// One value of a swept field: the fields that it sets.
+struct SweepPoint {
+  std::string field, value;  // "size", "512x256"
+};
+
+struct Scenario {
+  std::string name, about;
+  ModelSource model;
+  std::string component;                 // folder of one component; empty: the whole pipeline
+  std::int64_t width = 0, height = 0;    // pixels
+  std::int64_t max_sequence_length = 0;  // T5 tokens
+  std::int64_t n = 1;                    // pictures at once
+  std::int64_t steps = 1;                // of a whole pipeline
+  DType dtype = DType::BF16;
+  std::string prompt;
+  double guidance = 0;
+  std::uint64_t seed = 0;
+  std::int64_t threads = 1;
+  std::int64_t tp = 1;  // of the plan
+  // Points to measure one after another; empty: the scenario as it is.
+  std::vector<SweepPoint> sweep;
+  std::optional<SweepPoint> point;  // of the sweep that this scenario is
+};
+
+// Throws DataLoss, beginning with `origin`, for a field that is missing, unknown or out of range.
+Scenario parse_scenario(std::string_view text, std::string_view origin);
+// All fields but the sweep; parse_scenario() reads it back.
+Json scenario_json(const Scenario& scenario);
+// The same measurement: of two results with equal digests the times can be compared. Threads count.
+std::string scenario_digest(const Scenario& scenario);
+
+// The scenario for each number of threads (empty: its own) and each point of its sweep.
+std::vector<Scenario> expand(const Scenario& scenario, const std::vector<std::int64_t>& threads);
+
+// FLUX: 16 x 16 pixels a token.
+std::int64_t image_tokens(const Scenario& scenario);
+// "transformer, 512x512, bf16, 2 threads".
+std::string describe(const Scenario& scenario);
+
+}  // namespace difflet::bench

@@ -1,0 +1,338 @@
+#include "difflet/bench/worker.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "difflet/backends/registry.h"
+#include "difflet/base/error.h"
+#include "difflet/base/version.h"
+#include "difflet/bench/op_groups.h"
+#include "difflet/bench/resolved.h"
+#include "difflet/io/safetensors.h"
+#include "difflet/pipelines/flux_pipeline.h"
+
+namespace difflet::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+double cpu_seconds() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+void send_begin(const WorkerEdge& edge, std::string_view name) {
+  edge.send({{"event", "begin"}, {"name", name}, {"cpu_s", cpu_seconds()}});
+}
+
+void send_end(const WorkerEdge& edge, std::string_view name) {
+  edge.send({{"event", "end"}, {"name", name}, {"cpu_s", cpu_seconds()}});
+}
+
+template <typename F>
+void in_stage(const WorkerEdge& edge, std::string_view name, const F& f) {
+  send_begin(edge, name);
+  f();
+  send_end(edge, name);
+}
+
+void send_output(const WorkerEdge& edge, const std::string& name, const HostTensor& tensor) {
+  const HostTensor f32 = is_float(tensor.dtype()) ? tensor.to(DType::F32) : tensor;
+  double low = std::numeric_limits<double>::infinity();
+  double high = -low;
+  double sum = 0;
+  bool finite = true;
+  for (const float v : f32.as<float>()) {
+    finite = finite && std::isfinite(v);
+    low = std::min(low, static_cast<double>(v));
+    high = std::max(high, static_cast<double>(v));
+    sum += static_cast<double>(v);
+  }
+  const double count = static_cast<double>(std::max<std::int64_t>(f32.shape().elements(), 1));
+  const auto number = [finite](double v) { return finite ? Json(v) : Json(); };
+  edge.send(
+      {{"event", "output"},
+       {"name", name},
+       {"shape", std::vector<std::int64_t>(f32.shape().dims().begin(), f32.shape().dims().end())},
+       {"finite", finite},
+       {"min", number(low)},
+       {"max", number(high)},
+       {"mean", number(sum / count)}});
+}
+
+// Each program's kernels: steps, seconds, FLOPs and bytes.
+void send_profile(const WorkerEdge& edge,
+                  const std::vector<compile::StagedExecutable::ProgramProfile>& programs) {
+  Json groups = Json::array();
+  for (const auto& program : programs) {
+    for (const OpGroup& group : group_steps(program.steps)) {
+      groups.push_back({{"program", program.program},
+                        {"kernel", group.kernel},
+                        {"steps", group.steps},
+                        {"seconds", group.seconds},
+                        {"flops", group.flops},
+                        {"bytes", group.bytes}});
+    }
+  }
+  edge.send({{"event", "profile"}, {"groups", groups}});
+}
+
+std::string text_option(const Json& options, const char* key, const char* fallback) {
+  const auto found = options.find(key);
+  return found != options.end() && found->is_string() ? found->get<std::string>() : fallback;
+}
+
+void check_options(const Json& options) {
+  for (const auto& item : options.items()) {
+    const std::string& key = item.key();
+    check(key == "artifact" || key == "weights" || key == "level", ErrorCode::InvalidArgument,
+          "difflet has no engine option '{}'; it has pack, map, copy, f32, bf16 and level=NAME",
+          key);
+  }
+}
+
+compile::BuildOptions build_options(const Resolved& r, const WorkerEdge& edge) {
+  return {.dtype = r.dtype,
+          .backend = &backends::find("cpu"),
+          .backend_options = {.cpu_level = text_option(r.options, "level", ""),
+                              .memory_limit = edge.available_memory}};
+}
+
+compile::ArtifactUse artifact_use(const Resolved& r) {
+  compile::ArtifactUse use;
+  use.mode = text_option(r.options, "artifact", "auto") == "off" ? compile::ArtifactMode::Off
+                                                                 : compile::ArtifactMode::Auto;
+  use.store = r.work / "store";
+  use.compile_command = "difflet bench run";
+  use.expected_runs = r.runs;
+  const std::string weights = text_option(r.options, "weights", "auto");
+  use.weights = weights == "map"    ? compile::WeightMode::Map
+                : weights == "copy" ? compile::WeightMode::Copy
+                                    : compile::WeightMode::Auto;
+  return use;
+}
+
+// Makes the artifact unless it is there.
+void compile_one(const std::string& name, const compile::ComponentFolder& folder,
+                 const std::vector<models::ShapeMap>& shapes, const compile::BuildOptions& build,
+                 const fs::path& store, Context& context, const WorkerEdge& edge) {
+  const compile::CheckpointWeights weights(folder.checkpoint(), edge.check_stop);
+  (void)compile::compile_to_store(name, folder, shapes, build, artifact::Store(store), context,
+                                  weights, [&](const std::string&) { edge.check_stop(); });
+}
+
+// What a scenario measures.
+class Subject {
+ public:
+  virtual ~Subject() = default;
+  virtual void compile() = 0;  // into the store
+  virtual void load() = 0;
+  virtual void run() = 0;
+  virtual std::map<std::string, HostTensor> outputs() const = 0;  // of the last run
+};
+
+class ComponentSubject final : public Subject {
+ public:
+  ComponentSubject(const Resolved& r, const WorkerEdge& edge, Context& context)
+      : resolved_(r),
+        edge_(edge),
+        context_(context),
+        build_(build_options(r, edge)),
+        folder_(open(r, context.log)) {
+    const io::SafetensorsFile file = io::SafetensorsFile::open(r.inputs);
+    for (const auto& [name, entry] : file.entries()) {
+      inputs_.emplace(name, file.tensor(name));
+      shapes_.emplace(name, entry.shape);
+    }
+  }
+
+  void compile() override {
+    compile_one(resolved_.component, folder_, {shapes_}, build_, resolved_.work / "store", context_,
+                edge_);
+  }
+  void load() override {
+    prepared_.emplace(resolved_.component, folder_, std::vector{shapes_}, 0, build_,
+                      artifact_use(resolved_), context_);
+    const compile::CheckpointWeights weights(folder_.checkpoint(), edge_.check_stop);
+    executable_ = prepared_->load(weights);
+  }
+  void run() override {
+    in_stage(edge_, stage(), [&] { outputs_ = executable_->run(inputs_); });
+    for (const auto& [name, tensor] : outputs_) {
+      send_output(edge_, name, tensor);
+    }
+    send_profile(edge_, executable_->profile());
+  }
+  std::map<std::string, HostTensor> outputs() const override { return outputs_; }
+
+ private:
+  static compile::ComponentFolder open(const Resolved& r, Log& log) {
+    const auto place = pipelines::find_component(r.model, r.component);
+    return compile::ComponentFolder::open(place.folder, place.class_name, "", log);
+  }
+  std::string_view stage() const {
+    return resolved_.component == "transformer" ? "denoise"
+           : resolved_.component == "vae"       ? "decode"
+                                                : "encode";
+  }
+
+  const Resolved& resolved_;
+  const WorkerEdge& edge_;
+  Context& context_;
+  compile::BuildOptions build_;
+  compile::ComponentFolder folder_;
+  compile::NamedTensors inputs_, outputs_;
+  models::ShapeMap shapes_;
+  std::optional<compile::Prepared> prepared_;
+  std::unique_ptr<compile::StagedExecutable> executable_;
+};
+
+class StageEvents final : public pipelines::Observer {
+ public:
+  explicit StageEvents(const WorkerEdge& edge) : edge_(edge) {}
+  void stage_begin(std::string_view name) override { send_begin(edge_, name); }
+  void stage_end(std::string_view name, double /*seconds*/) override { send_end(edge_, name); }
+  void step(std::int64_t done, std::int64_t /*total*/, double /*seconds*/) override {
+    edge_.send({{"event", "step"}, {"index", done - 1}, {"cpu_s", cpu_seconds()}});
+  }
+  void check_stop() override { edge_.check_stop(); }
+
+ private:
+  const WorkerEdge& edge_;
+};
+
+class PipelineSubject final : public Subject {
+ public:
+  PipelineSubject(const Resolved& r, const WorkerEdge& edge, Context& context)
+      : resolved_(r),
+        edge_(edge),
+        context_(context),
+        pipeline_(r.model,
+                  {.build = build_options(r, edge), .artifacts = artifact_use(r), .sizes = {}},
+                  context),
+        request_(pipeline_.resolved({.prompt = r.prompt,
+                                     .negative_prompt = {},
+                                     .width = r.width,
+                                     .height = r.height,
+                                     .n = r.n,
+                                     .steps = r.steps,
+                                     .guidance = r.guidance,
+                                     .seed = r.seed,
+                                     .max_sequence_length = r.max_sequence_length})) {}
+
+  void compile() override {
+    for (const pipelines::Resident* part : pipeline_.components()) {
+      compile_one(part->name(), part->folder(), pipeline_.shapes(*part, request_),
+                  build_options(resolved_, edge_), resolved_.work / "store", context_, edge_);
+    }
+  }
+  void load() override {
+    pipeline_.prepare(request_);
+    StageEvents events(edge_);
+    pipeline_.load(events);
+  }
+  void run() override {
+    StageEvents events(edge_);
+    images_ = pipeline_.generate(request_, events);
+    pictures_ = as_tensor(images_);
+    send_output(edge_, "images", pictures_);
+  }
+  std::map<std::string, HostTensor> outputs() const override { return {{"images", pictures_}}; }
+
+ private:
+  // [n, height, width, 3] in 0 ... 1.
+  static HostTensor as_tensor(const std::vector<io::Image>& images) {
+    HostTensor out(DType::F32, {static_cast<std::int64_t>(images.size()), images.front().height,
+                                images.front().width, 3});
+    auto to = out.mutable_as<float>().begin();
+    for (const io::Image& image : images) {
+      to = std::transform(image.rgb.begin(), image.rgb.end(), to,
+                          [](std::uint8_t v) { return static_cast<float>(v) / 255.0F; });
+    }
+    return out;
+  }
+
+  const Resolved& resolved_;
+  const WorkerEdge& edge_;
+  Context& context_;
+  pipelines::FluxPipeline pipeline_;
+  pipelines::GenerateRequest request_;
+  std::vector<io::Image> images_;
+  HostTensor pictures_;
+};
+
+void serve(Subject& subject, const WorkerEdge& edge) {
+  while (const auto line = edge.read_line()) {
+    const Json command = parse_json(*line, "standard input");
+    const std::string what = command.is_object() ? text_option(command, "do", "") : "";
+    if (what == "run") {
+      in_stage(edge, "run", [&] { subject.run(); });
+    } else if (what == "save") {
+      std::map<std::string, HostTensor> stored;
+      for (const auto& [name, tensor] : subject.outputs()) {
+        stored.emplace(name, tensor.to(DType::F32));
+      }
+      io::write_safetensors(text_option(command, "path", ""), stored);
+      edge.send({{"event", "saved"}});
+    } else {
+      check(what == "exit", ErrorCode::InvalidArgument, "unknown command '{}'", *line);
+      return;
+    }
+  }
+}
+
+void work(const fs::path& path, const WorkerEdge& edge) {
+  const Resolved resolved = parse_resolved(read_json_file(path));
+  check_options(resolved.options);
+  const runtime::Backend& backend = backends::find("cpu");
+  const runtime::BackendOptions options{.cpu_level = text_option(resolved.options, "level", "")};
+  Json versions{{"difflet", kVersion}};
+  for (const auto& [name, value] : backend.toolchain(options)) {
+    versions[name] = value;
+  }
+  edge.send({{"event", "hello"},
+             {"engine", resolved.engine},
+             {"versions", versions},
+             {"options", resolved.options}});
+  Log log(LogLevel::Warning);
+  ThreadPool threads(static_cast<int>(resolved.threads));
+  Context context{.log = log, .threads = threads};
+  std::unique_ptr<Subject> subject;
+  if (resolved.component.empty()) {
+    subject = std::make_unique<PipelineSubject>(resolved, edge, context);
+  } else {
+    subject = std::make_unique<ComponentSubject>(resolved, edge, context);
+  }
+  if (artifact_use(resolved).mode != compile::ArtifactMode::Off) {
+    in_stage(edge, "compile", [&] { subject->compile(); });
+  }
+  in_stage(edge, "load", [&] { subject->load(); });
+  edge.send({{"event", "ready"}});
+  serve(*subject, edge);
+}
+
+}  // namespace
+
+void run_worker(const fs::path& scenario, const WorkerEdge& edge) {
+  try {
+    work(scenario, edge);
+  } catch (const Error& e) {
+    edge.send({{"event", "error"},
+               {"kind", e.code() == ErrorCode::Unsupported ? "unsupported" : "failed"},
+               {"message", e.message()}});
+    throw;
+  }
+}
+
+}  // namespace difflet::bench
