@@ -299,7 +299,7 @@ constexpr std::array kOptions{
                .effect = kCompile},
     OptionDecl{.name = "cpu-level",
                .fallback_note = "the best that the chip has",
-               .choices = "scalar avx2 avx512 avx512bf16",
+               .choices = "scalar avx2 avx512 avx512bf16 amx",
                .help = "instruction set of the cpu backend's kernels",
                .commands = "run generate inspect eval compile cache-lookup cache-explain-key "
                            "verify bench-roofline",

@@ -14,7 +14,7 @@ namespace difflet::cpu {
 namespace {
 
 // Of the code and of the weights' layouts; layout_test.cc says when to raise it.
-constexpr std::string_view kProgramFormat = "1";
+constexpr std::string_view kProgramFormat = "2";
 
 Level choose_level(const std::string& name) {
   const Level best = detect_level();
@@ -23,7 +23,7 @@ Level choose_level(const std::string& name) {
   }
   const auto level = parse_level(name);
   check(level.has_value(), ErrorCode::InvalidArgument,
-        "unknown cpu level '{}': scalar, avx2, avx512 or avx512bf16", name);
+        "unknown cpu level '{}': scalar, avx2, avx512, avx512bf16 or amx", name);
   check(*level <= best, ErrorCode::Unsupported, "cpu level {} is not available: this chip has {}",
         name, level_name(best));
   return *level;

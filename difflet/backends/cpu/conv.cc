@@ -372,6 +372,9 @@ void limit_isa(Level level) {
     case Level::Avx512Bf16:
       (void)dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
       break;
+    case Level::Amx:
+      (void)dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_amx);
+      break;
   }
 }
 

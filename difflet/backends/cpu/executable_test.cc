@@ -51,8 +51,8 @@ TEST_P(AtLevel, AnyNumberOfThreadsGivesTheSameBits) {
 TEST_P(AtLevel, KernelsOfThatLevelRun) {
   const Program p = everything(DType::F32);
   Loaded loaded(p.graph(), {}, 1, {.cpu_level = GetParam(), .memory_limit = 0});
-  // bf16 instructions have no use in f32.
-  const std::string level = GetParam() == "avx512bf16" ? "avx512" : GetParam();
+  // bf16 instructions and tiles have no use in f32.
+  const std::string level = parse_level(GetParam()) > Level::Avx512 ? "avx512" : GetParam();
   const std::vector<std::string> lines = loaded->explain();
   EXPECT_THAT(lines, ::testing::Contains(HasSubstr("linear." + level + ".f32 ")));
   EXPECT_THAT(lines, ::testing::Contains(HasSubstr("attention." + level + " ")));
@@ -65,10 +65,14 @@ TEST(Load, RefusesALevelThatIsUnknownOrBeyondTheChip) {
   const Program p = everything(DType::F32);
   EXPECT_ERROR(Loaded(p.graph(), {}, 1, {.cpu_level = "sse9", .memory_limit = 0}),
                ErrorCode::InvalidArgument,
-               "unknown cpu level 'sse9': scalar, avx2, avx512 or avx512bf16");
+               "unknown cpu level 'sse9': scalar, avx2, avx512, avx512bf16 or amx");
   if (detect_level() < Level::Avx512Bf16) {
     EXPECT_ERROR(Loaded(p.graph(), {}, 1, {.cpu_level = "avx512bf16", .memory_limit = 0}),
                  ErrorCode::Unsupported, "is not available: this chip has");
+  }
+  if (detect_level() < Level::Amx) {
+    EXPECT_ERROR(Loaded(p.graph(), {}, 1, {.cpu_level = "amx", .memory_limit = 0}),
+                 ErrorCode::Unsupported, "cpu level amx is not available: this chip has");
   }
 }
 

@@ -2,11 +2,15 @@
 set(DIFFLET_FLAGS_avx2 -mavx2 -mfma -mf16c)
 set(DIFFLET_FLAGS_avx512 ${DIFFLET_FLAGS_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl)
 set(DIFFLET_FLAGS_avx512bf16 ${DIFFLET_FLAGS_avx512} -mavx512bf16)
+set(DIFFLET_FLAGS_amx ${DIFFLET_FLAGS_avx512bf16} -mamx-tile -mamx-bf16)
 
 file(GLOB DIFFLET_KERNEL_SOURCES CONFIGURE_DEPENDS "${CMAKE_CURRENT_LIST_DIR}/*.cc")
 set(DIFFLET_KERNEL_TESTS ${DIFFLET_KERNEL_SOURCES})
 list(FILTER DIFFLET_KERNEL_TESTS INCLUDE REGEX "_test\\.cc$")
-list(FILTER DIFFLET_KERNEL_SOURCES EXCLUDE REGEX "_test\\.cc$")
+# Kernels over emulated instructions: linked into the tests only.
+set(DIFFLET_KERNEL_EMULATED ${DIFFLET_KERNEL_SOURCES})
+list(FILTER DIFFLET_KERNEL_EMULATED INCLUDE REGEX "_emulated\\.cc$")
+list(FILTER DIFFLET_KERNEL_SOURCES EXCLUDE REGEX "_(test|emulated)\\.cc$")
 add_library(difflet_cpu_kernels STATIC ${DIFFLET_KERNEL_SOURCES})
 target_include_directories(difflet_cpu_kernels PUBLIC "${PROJECT_SOURCE_DIR}")
 # No precompiled std headers here: a level's unit must not carry inline std functions.
@@ -16,15 +20,19 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(difflet_cpu_kernels PRIVATE -Wno-maybe-uninitialized -Wno-uninitialized)
 endif()
 foreach(source IN LISTS DIFFLET_KERNEL_SOURCES)
-  foreach(level IN ITEMS avx2 avx512 avx512bf16)
+  foreach(level IN ITEMS avx2 avx512 avx512bf16 amx)
     if(source MATCHES "_${level}\\.cc$")
       set_source_files_properties("${source}" PROPERTIES COMPILE_OPTIONS "${DIFFLET_FLAGS_${level}}")
     endif()
   endforeach()
 endforeach()
 
+set_source_files_properties(${DIFFLET_KERNEL_EMULATED} PROPERTIES
+                            COMPILE_OPTIONS "-O3;${DIFFLET_FLAGS_avx512bf16};-Wno-maybe-uninitialized;-Wno-uninitialized")
+
 if(DIFFLET_KERNEL_TESTS)
-  difflet_test(backends_cpu_kernels_test SOURCES ${DIFFLET_KERNEL_TESTS} DEPENDS difflet_cpu_kernels
+  difflet_test(backends_cpu_kernels_test
+               SOURCES ${DIFFLET_KERNEL_TESTS} ${DIFFLET_KERNEL_EMULATED} DEPENDS difflet_cpu_kernels
                LABELS unit)
 endif()
 if(NOT DIFFLET_SANITIZE AND NOT DIFFLET_FUZZ)

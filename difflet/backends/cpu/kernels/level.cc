@@ -1,13 +1,15 @@
 #include "difflet/backends/cpu/kernels/level.h"
 
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cstdint>
 
 namespace difflet::cpu {
 namespace {
 
-constexpr std::string_view kNames[] = {"scalar", "avx2", "avx512", "avx512bf16"};
+constexpr std::string_view kNames[] = {"scalar", "avx2", "avx512", "avx512bf16", "amx"};
 
 struct Leaf {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
@@ -28,6 +30,13 @@ std::uint64_t saved_states() noexcept {
   return (std::uint64_t{high} << 32) | low;
 }
 
+// Whether Linux lets this process use tiles: their state is large, and is saved only for those who ask.
+bool tiles_permitted() noexcept {
+  constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr long kTileData = 18;               // XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
 }  // namespace
 
 Level detect_level() noexcept {
@@ -36,14 +45,17 @@ Level detect_level() noexcept {
   const Leaf seven_one = seven.eax >= 1 ? cpuid(7, 1) : Leaf{};
   const bool osxsave = has(one.ecx, bit(27));
   const std::uint64_t states = osxsave ? saved_states() : 0;
-  constexpr std::uint64_t kYmm = 0x06;  // xmm, ymm
-  constexpr std::uint64_t kZmm = 0xe6;  // and opmask, upper zmm, zmm16-31
+  constexpr std::uint64_t kYmm = 0x06;       // xmm, ymm
+  constexpr std::uint64_t kZmm = 0xe6;       // and opmask, upper zmm, zmm16-31
+  constexpr std::uint64_t kTiles = 0x60000;  // their shapes and their data
 
   const bool fma_avx_f16c = has(one.ecx, bit(12) | bit(28) | bit(29));
   const bool avx2 = has(seven.ebx, bit(5)) && fma_avx_f16c && (states & kYmm) == kYmm;
   const bool f_dq_bw_vl = has(seven.ebx, bit(16) | bit(17) | bit(30) | bit(31));
   const bool avx512 = avx2 && f_dq_bw_vl && (states & kZmm) == kZmm;
   const bool bf16 = avx512 && has(seven_one.eax, bit(5));
+  const bool amx_bf16_tile = has(seven.edx, bit(22) | bit(24));
+  if (bf16 && amx_bf16_tile && (states & kTiles) == kTiles && tiles_permitted()) return Level::Amx;
   if (bf16) return Level::Avx512Bf16;
   if (avx512) return Level::Avx512;
   return avx2 ? Level::Avx2 : Level::Scalar;
@@ -52,7 +64,7 @@ Level detect_level() noexcept {
 std::string_view level_name(Level level) noexcept { return kNames[static_cast<int>(level)]; }
 
 std::optional<Level> parse_level(std::string_view name) noexcept {
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i <= static_cast<int>(Level::Amx); ++i) {
     if (kNames[i] == name) return static_cast<Level>(i);
   }
   return std::nullopt;

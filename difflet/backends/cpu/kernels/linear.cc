@@ -7,8 +7,8 @@ namespace difflet::cpu {
 namespace {
 
 constexpr const LinearKernel* kKernels[] = {
-    &kLinearAvx512Bf16, &kLinearAvx512Bf16Storage, &kLinearAvx512F32, &kLinearAvx2Bf16,
-    &kLinearAvx2F32,    &kLinearScalarBf16,        &kLinearScalarF32,
+    &kLinearAmx,      &kLinearAvx512Bf16, &kLinearAvx512Bf16Storage, &kLinearAvx512F32,
+    &kLinearAvx2Bf16, &kLinearAvx2F32,    &kLinearScalarBf16,        &kLinearScalarF32,
 };
 
 }  // namespace

@@ -9,5 +9,6 @@ extern const LinearKernel kLinearScalarF32, kLinearScalarBf16;
 extern const LinearKernel kLinearAvx2F32, kLinearAvx2Bf16;
 extern const LinearKernel kLinearAvx512F32, kLinearAvx512Bf16Storage;
 extern const LinearKernel kLinearAvx512Bf16;
+extern const LinearKernel kLinearAmx;
 
 }  // namespace difflet::cpu

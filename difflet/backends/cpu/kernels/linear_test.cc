@@ -1,4 +1,4 @@
-// Every linear kernel that this chip can run, against a product in double precision.
+// Every linear kernel that this chip can run, and those of the amx level over emulated tiles, against a product in double precision.
 #include "difflet/backends/cpu/kernels/linear.h"
 
 #include <cmath>
@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "difflet/backends/cpu/kernels/amx_emulated.h"
 #include "difflet/backends/cpu/kernels/test_tensor.h"
 
 namespace difflet::cpu {
@@ -25,6 +26,10 @@ std::vector<const LinearKernel*> runnable_kernels() {
   const LinearKernelList list = linear_kernels();
   for (std::size_t i = 0; i < list.size; ++i) {
     if (list.items[i]->level <= detect_level()) found.push_back(list.items[i]);
+  }
+  if (detect_level() >= Level::Avx512Bf16) {
+    found.push_back(&kLinearAmxEmulated);
+    found.push_back(&kLinearAmxEmulatedSmall);
   }
   return found;
 }
@@ -187,7 +192,7 @@ TEST(Linear, ListIsSortedAndCoversEveryTypeAtTheLowestLevel) {
 
 TEST(Linear, NamesSayLevelAndWeights) {
   const LinearKernelList list = linear_kernels();
-  EXPECT_STREQ(list.items[0]->name, "linear.avx512bf16.bf16");
+  EXPECT_STREQ(list.items[0]->name, "linear.amx.bf16");
   EXPECT_NE(list.items[0]->refuse({64, 64, Elem::F32, Elem::Bf16, Elem::F32}), nullptr);
   EXPECT_NE(list.items[0]->refuse({64, 64, Elem::Bf16, Elem::F32, Elem::F32}), nullptr);
   for (std::size_t i = 0; i < list.size; ++i) {

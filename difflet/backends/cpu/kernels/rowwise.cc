@@ -28,6 +28,7 @@ const RowwiseKernels& rowwise_kernels(Level level) noexcept {
     case Level::Avx512:
       return kRowwiseAvx512;
     case Level::Avx512Bf16:
+    case Level::Amx:  // tiles only multiply
       return kRowwiseAvx512Bf16;
   }
 #else

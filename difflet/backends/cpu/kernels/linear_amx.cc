@@ -1,0 +1,14 @@
+// Matrix products with the tiles of AMX.
+// The implementation is written over the Vec that comes first.
+// clang-format off
+#include "difflet/backends/cpu/kernels/vec_avx512.h"
+#include "difflet/backends/cpu/kernels/linear_amx_impl.h"
+// clang-format on
+#include "difflet/backends/cpu/kernels/linear_tables.h"
+
+namespace difflet::cpu {
+
+constinit const LinearKernel kLinearAmx =
+    AmxLinear<AmxTiles, AmxLinearConfig>::kernel("linear.amx.bf16");
+
+}  // namespace difflet::cpu
