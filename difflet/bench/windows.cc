@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstddef>
 #include <ctime>
 #include <thread>
@@ -158,7 +159,8 @@ Measured summary_of(std::vector<double> rates) {
   }
   std::sort(rates.begin(), rates.end());
   const auto at = [&rates](double share) {
-    return rates[static_cast<std::size_t>(share * static_cast<double>(rates.size() - 1) + 0.5)];
+    return rates[static_cast<std::size_t>(
+        std::lround(share * static_cast<double>(rates.size() - 1)))];
   };
   return {.median = at(0.5),
           .low = at(0.05),

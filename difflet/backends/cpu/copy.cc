@@ -42,11 +42,44 @@ void copy_elements(std::size_t bytes, const std::byte* from, std::int64_t from_s
   }
 }
 
+// Whether elements that follow one another on one side lie apart on the other, where they are neighbours
+// of the next row's.
+bool transposes(const LoopNest& nest) {
+  return nest.rows > 1 && nest.step[0] != nest.step[1] &&
+         (nest.row_stride[0] == 1 || nest.row_stride[1] == 1);
+}
+
+// All rows of some columns at a time: the cache lines that one row touches serve those after it.
+void copy_transposed(const Run& run, const View& from, const View& to, const LoopNest& nest) {
+  constexpr std::int64_t kMinColumns = 64;
+  const std::size_t bytes = dtype_bytes(to.dtype);
+  const std::int64_t column_bytes = nest.rows * static_cast<std::int64_t>(bytes);
+  const std::int64_t columns = std::max(kMinColumns, kChunkBytes / column_bytes);
+  const std::int64_t chunks = (nest.width + columns - 1) / columns;
+  const auto blocks = static_cast<std::int64_t>(nest.offset.size());
+  run.threads->run(blocks * chunks, [&](std::int64_t task, int) {
+    const auto& o = nest.offset[static_cast<std::size_t>(task / chunks)];
+    const std::int64_t first = task % chunks * columns;
+    const std::int64_t n = std::min(columns, nest.width - first);
+    for (std::int64_t r = 0; r < nest.rows; ++r) {
+      const auto at = [&](std::size_t side) {
+        return o[side] + r * nest.row_stride[side] + first * nest.step[side];
+      };
+      copy_elements(bytes, element(run, from, at(0)), nest.step[0], element(run, to, at(1)),
+                    nest.step[1], n);
+    }
+  });
+}
+
 }  // namespace
 
 void run_copy(const Run& run, const View& from, const View& to) {
   const View* const operands[] = {&from, &to};
   const LoopNest nest = collapse(to.shape, operands, Width::Merge);
+  if (transposes(nest)) {
+    copy_transposed(run, from, to, nest);
+    return;
+  }
   const std::size_t bytes = dtype_bytes(to.dtype);
   const auto blocks = static_cast<std::int64_t>(nest.offset.size());
   const std::int64_t rows = blocks * nest.rows;
