@@ -45,17 +45,17 @@ std::string memory_text(std::size_t bytes) { return bytes == 0 ? "-" : readable_
 std::string outputs_text(const Json& outputs) {
   std::vector<std::string> texts;
   for (const Json& output : outputs) {
-    if (!output.value("finite", false)) {
-      texts.push_back(fmt::format("{} NOT FINITE", output.value("name", "")));
+    const auto name = output["name"].get<std::string>();
+    if (!output["finite"].get<bool>() || !output["min"].is_number() || !output["max"].is_number()) {
+      texts.push_back(fmt::format("{} NOT FINITE", name));
       continue;
     }
     std::vector<std::string> extents;
     for (const Json& extent : output["shape"]) {
       extents.push_back(extent.dump());
     }
-    texts.push_back(fmt::format("{} [{}] {:.3g} ... {:.3g}", output.value("name", ""),
-                                fmt::join(extents, ","), output["min"].get<double>(),
-                                output["max"].get<double>()));
+    texts.push_back(fmt::format("{} [{}] {:.3g} ... {:.3g}", name, fmt::join(extents, ","),
+                                output["min"].get<double>(), output["max"].get<double>()));
   }
   return fmt::format("{}", fmt::join(texts, "; "));
 }
