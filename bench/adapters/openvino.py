@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Engine of the benchmark: OpenVINO on a component that is traced from PyTorch.
+
+Options: quantize (no, w8a8: NNCF's post-training quantization, calibrated on the scenario's inputs). The
+`compile` span is the conversion, the quantization and the compilation for the CPU. bf16 and f32 are hints for
+the inference precision; where this CPU has no bf16 arithmetic, OpenVINO's answer is reported as it is.
+"""
+import sys
+from pathlib import Path
+
+# Engines are called as their packages are: not this folder, but the one above is where modules are looked up.
+sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+from adapters import protocol  # noqa: E402
+
+STAGES = {"transformer": "denoise", "vae": "decode", "text_encoder": "encode", "text_encoder_2": "encode"}
+
+
+def positional(component, names):
+    """A module that takes its inputs one after another: what is traced."""
+    import torch
+
+    class Positional(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.component = component
+
+        def forward(self, *values):
+            return self.component(**dict(zip(names, values)))
+
+    return Positional().eval()
+
+
+class Engine:
+    def __init__(self, scenario, quantize, events):
+        import openvino
+        import torch
+        from adapters import _torch_components as components
+
+        self._torch, self._components, self._name = torch, components, scenario["component"]
+        with events.span("load"):
+            component = components.load_component(scenario["model"], self._name, torch.float32)
+            inputs = components.load_inputs(scenario["inputs"], torch.float32)
+        values = list(inputs.values())
+        self._values = [value.numpy() for value in values]
+        with events.span("compile"), torch.inference_mode():
+            model = openvino.convert_model(positional(component, list(inputs)), example_input=tuple(values))
+            model.reshape({port: list(value.shape) for port, value in zip(model.inputs, values)})
+            if quantize == "w8a8":
+                model = quantized(model, self._values, self._name)
+            self._compiled = openvino.Core().compile_model(model, "CPU", {
+                "INFERENCE_PRECISION_HINT": scenario["dtype"],
+                "INFERENCE_NUM_THREADS": scenario["threads"],
+                "PERFORMANCE_HINT": "LATENCY",
+                "NUM_STREAMS": 1,
+            })
+        del component
+        self._request = self._compiled.create_infer_request()
+        self._outputs = {}
+
+    def run(self, events):
+        with events.span(STAGES[self._name]):
+            results = self._request.infer(self._values)
+        names = self._components.OUTPUTS[self._name]
+        self._outputs = {name: self._torch.from_numpy(results[i].copy()) for i, name in enumerate(names)}
+        for name, value in self._outputs.items():
+            self._components.report(events, name, value)
+
+    def outputs(self):
+        return self._components.as_bytes(self._outputs)
+
+
+def quantized(model, values, name):
+    """`model` with 8-bit weights and activations."""
+    import nncf
+
+    kind = None if name == "vae" else nncf.ModelType.TRANSFORMER
+    return nncf.quantize(model, nncf.Dataset([values]), model_type=kind, subset_size=1)
+
+
+def make_engine(scenario, events):
+    options = scenario.get("options", {})
+    protocol.known_options(options, {"quantize"})
+    quantize = protocol.option(options, "quantize", ["no", "w8a8"])
+    protocol.option(scenario, "dtype", ["bf16", "f32"])
+    import openvino
+    import torch
+
+    torch.set_num_threads(scenario["threads"])
+    versions = {"python": sys.version.split()[0], "openvino": openvino.__version__, "torch": torch.__version__}
+    if quantize == "w8a8":
+        import nncf
+
+        versions["nncf"] = nncf.__version__
+    capabilities = openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    if "component" not in scenario:
+        raise protocol.Unsupported("components only: no whole pipeline")
+    if scenario["dtype"] == "bf16" and quantize == "no" and "BF16" not in capabilities:
+        raise protocol.Unsupported(f"OpenVINO has no bf16 on this CPU: {', '.join(capabilities)}")
+    events.hello("openvino", versions, {"quantize": quantize, "capabilities": list(capabilities)})
+    return Engine(scenario, quantize, events)
+
+
+if __name__ == "__main__":
+    sys.exit(protocol.main(make_engine))
