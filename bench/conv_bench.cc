@@ -135,7 +135,7 @@ void bench(const Options& o, const Shape& s, Elem elem, ConvKernel* kernel, Thre
   kernel->generate();
   const Sample m = measure(o, arithmetic_of(o.level, elem), [&] {
     threads.run(kernel->tasks(), [&](std::int64_t task, int thread) {
-      kernel->run(x.bytes().data(), bytes(packed), nullptr, y.data(), task,
+      kernel->run({.x = x.bytes().data(), .packed = bytes(packed), .y = y.data()}, task,
                   bytes(scratch) + kernel->scratch_bytes() * static_cast<std::size_t>(thread));
     });
   });
@@ -165,8 +165,7 @@ int run(const Options& o) {
         bench(o, s, elem, ConvKernel::create(desc, o.level).get(), threads);
         continue;
       }
-      for (const auto algorithm :
-           {ConvAlgorithm::Winograd, ConvAlgorithm::DirectBf16, ConvAlgorithm::Direct}) {
+      for (const auto algorithm : cpu::kConvAlgorithms) {
         bench(o, s, elem, ConvKernel::create(desc, o.level, algorithm).get(), threads);
       }
     }

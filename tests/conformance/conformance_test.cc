@@ -60,7 +60,7 @@ struct Tolerance {
 };
 
 // Ops that move values or compare them are exact. A sum is as exact as its largest addends, an
-// elementwise function as its own result; attention rounds its weights.
+// elementwise function as its own result; attention rounds its weights, Winograd its tiles.
 Tolerance tolerance(const graph::Op& op, DType floats) {
   if (!rounds(op)) {
     return {};
@@ -71,7 +71,9 @@ Tolerance tolerance(const graph::Op& op, DType floats) {
   }
   if (floats == DType::BF16) {
     t.relative = 1.0 / 256;
-    t.of_largest = is_any<graph::Attention>(op) ? 1.0 / 128 : t.of_largest;
+    t.of_largest = is_any<graph::Attention>(op) ? 1.0 / 128
+                   : is_any<graph::Conv2d>(op)  ? 1.0 / 256
+                                                : t.of_largest;
   }
   return t;
 }

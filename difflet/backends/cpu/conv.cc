@@ -145,8 +145,7 @@ class DnnlConv final : public ConvKernel {
   std::int64_t tasks() const noexcept override {
     return desc_.batch * static_cast<std::int64_t>(bands_.size());
   }
-  void run(const void* x, const std::byte* packed, const float* bias, void* y, std::int64_t task,
-           std::byte* scratch) const override;
+  void run(const ConvData& data, std::int64_t task, std::byte* scratch) const override;
 
  private:
   void add_kernel(const Band& band);
@@ -303,8 +302,7 @@ bool DnnlConv::pack(const HostTensor& weight, std::byte* packed) const {
   return true;
 }
 
-void DnnlConv::run(const void* x, const std::byte* packed, const float* bias, void* y,
-                   std::int64_t task, std::byte* scratch) const {
+void DnnlConv::run(const ConvData& data, std::int64_t task, std::byte* scratch) const {
   omp_set_num_threads(1);  // of this thread: the engine owns the parallelism
   const auto count = static_cast<std::int64_t>(bands_.size());
   const std::int64_t b = task / count;
@@ -312,11 +310,12 @@ void DnnlConv::run(const void* x, const std::byte* packed, const float* bias, vo
   const BandKernel& k = kernels_.at(band.shape());
   const Layout l = layout(k, band);
   const auto bytes = static_cast<std::int64_t>(elem_bytes(desc_.elem));
-  const std::byte* source = static_cast<const std::byte*>(x) + (b * desc_.height + band.in_first) *
-                                                                   desc_.width * desc_.in_channels *
-                                                                   bytes;
-  std::byte* result = static_cast<std::byte*>(y) + (b * desc_.out_height + band.out_first) *
-                                                       desc_.out_width * desc_.out_channels * bytes;
+  const std::byte* source =
+      static_cast<const std::byte*>(data.x) +
+      (b * desc_.height + band.in_first) * desc_.width * desc_.in_channels * bytes;
+  const std::int64_t at =
+      (b * desc_.out_height + band.out_first) * desc_.out_width * desc_.out_channels * bytes;
+  std::byte* result = static_cast<std::byte*>(data.y) + at;
   const bool widen = desc_.elem == Elem::Bf16 && !native_bf16_;
   auto* in = const_cast<std::byte*>(source);
   if (widen) {
@@ -337,11 +336,11 @@ void DnnlConv::run(const void* x, const std::byte* packed, const float* bias, vo
   if (k.reorder_in) {
     k.reorder_in->execute(stream, user_in, own_in);
   }
-  const float* shift = bias != nullptr ? bias : zero_bias_.data();
+  const float* shift = data.bias != nullptr ? data.bias : zero_bias_.data();
   k.primitive.execute(
       stream,
       {{DNNL_ARG_SRC, own_in},
-       {DNNL_ARG_WEIGHTS, memory(weights_, engine_, const_cast<std::byte*>(packed))},
+       {DNNL_ARG_WEIGHTS, memory(weights_, engine_, const_cast<std::byte*>(data.packed))},
        {DNNL_ARG_BIAS, memory(memory::desc({desc_.out_channels}, memory::data_type::f32, Tag::x),
                               engine_, const_cast<float*>(shift))},
        {DNNL_ARG_DST, own_out},
@@ -353,6 +352,12 @@ void DnnlConv::run(const void* x, const std::byte* packed, const float* bias, vo
   if (widen) {
     rowwise_->unary(UnaryFn::Copy, out, Elem::F32, result, Elem::Bf16,
                     static_cast<std::int64_t>(result_elements(band)));
+  }
+  if (data.residual != nullptr) {
+    rowwise_->binary(
+        BinaryFn::Add, {.data = result, .elem = desc_.elem},
+        {.data = static_cast<const std::byte*>(data.residual) + at, .elem = desc_.elem}, result,
+        desc_.elem, static_cast<std::int64_t>(result_elements(band)));
   }
 }
 
@@ -382,6 +387,8 @@ void limit_isa(Level level) {
 
 std::string_view conv_algorithm_name(ConvAlgorithm algorithm) noexcept {
   switch (algorithm) {
+    case ConvAlgorithm::WinogradBf16:
+      return "conv.winograd.bf16";
     case ConvAlgorithm::Winograd:
       return "conv.winograd.f32";
     case ConvAlgorithm::DirectBf16:
@@ -392,8 +399,39 @@ std::string_view conv_algorithm_name(ConvAlgorithm algorithm) noexcept {
   return "";
 }
 
+namespace {
+
+std::string_view winograd_bf16_refusal(const ConvDesc& d, Level level) noexcept {
+  const WinogradKernel* kernel = winograd_kernel(level);
+  if (d.elem != Elem::Bf16) {
+    return "x is f32";
+  }
+  if (kernel == nullptr) {
+    return "the level has no bf16 products";
+  }
+  if (d.kernel_h != 3 || d.kernel_w != 3 || d.stride != 1 || d.groups != 1) {
+    return "it takes 3x3 at stride 1 without groups";
+  }
+  if (d.before == Before::Doubling && (d.pad_top != 1 || d.pad_left != 1)) {
+    return "a doubled picture needs one pixel of padding above and on the left";
+  }
+  const char* reason = kernel->refuse(
+      {.in_channels = d.in_channels, .out_channels = d.out_channels, .before = d.before});
+  return reason == nullptr ? "" : reason;
+}
+
+}  // namespace
+
 std::string_view conv_refusal(const ConvDesc& desc, Level level, ConvAlgorithm algorithm) noexcept {
+  if (algorithm == ConvAlgorithm::WinogradBf16) {
+    return winograd_bf16_refusal(desc, level);
+  }
+  if (desc.before != Before::Nothing) {
+    return "it takes no doubled picture";
+  }
   switch (algorithm) {
+    case ConvAlgorithm::WinogradBf16:
+      return "";
     case ConvAlgorithm::Winograd:
       return winograd_fits(desc, level)
                  ? ""
@@ -412,6 +450,9 @@ std::shared_ptr<ConvKernel> ConvKernel::create(const ConvDesc& desc, Level level
                                                ConvAlgorithm algorithm) {
   if (!conv_refusal(desc, level, algorithm).empty()) {
     return nullptr;
+  }
+  if (algorithm == ConvAlgorithm::WinogradBf16) {
+    return make_winograd(desc, level);
   }
   limit_isa(level);
   omp_set_num_threads(1);

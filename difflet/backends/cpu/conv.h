@@ -1,5 +1,5 @@
-// Convolution through oneDNN: channels-last pictures cut into bands of rows, each run by one of our
-// threads with one-threaded primitives.
+// Convolution of channels-last pictures: by our own Winograd kernel (conv_winograd.cc) or through oneDNN,
+// cut into bands of rows, each run by one of our threads with one-threaded primitives.
 #pragma once
 
 #include <array>
@@ -10,6 +10,7 @@
 
 #include "difflet/backends/cpu/kernels/level.h"
 #include "difflet/backends/cpu/kernels/view.h"
+#include "difflet/backends/cpu/kernels/winograd.h"
 #include "difflet/tensor/host_tensor.h"
 
 namespace difflet::cpu {
@@ -20,25 +21,34 @@ struct ConvDesc {
   std::int64_t kernel_h = 1, kernel_w = 1, stride = 1;
   std::int64_t pad_top = 0, pad_left = 0, pad_bottom = 0, pad_right = 0;
   std::int64_t groups = 1;
-  Elem elem = Elem::F32;  // of x and y
+  Elem elem = Elem::F32;            // of x and y
+  Before before = Before::Nothing;  // of x; height and width are those of x as stored
 };
 
-// Ways to compute one: Winograd and Direct in f32 (bf16 is widened in each band), DirectBf16 with
-// bf16 products.
-enum class ConvAlgorithm : std::uint8_t { Winograd, DirectBf16, Direct };
+// Ways to compute one: WinogradBf16 and DirectBf16 with bf16 products, Winograd and Direct in f32 (bf16
+// is widened in each band). Only WinogradBf16 takes a doubled picture.
+enum class ConvAlgorithm : std::uint8_t { WinogradBf16, Winograd, DirectBf16, Direct };
 
-// From the first that is tried. In bf16 Winograd is 1.1 to 1.5 times as fast from 256 channels on and slower
-// below, but it holds about eight times the weights and 100 MB of scratch a thread
-// (docs/benchmarks.md, "Convolution").
-inline constexpr std::array kConvAlgorithms{ConvAlgorithm::DirectBf16, ConvAlgorithm::Winograd,
-                                            ConvAlgorithm::Direct};
+// From the first that is tried. For bf16, Winograd in f32 is slower than WinogradBf16 and holds 4.5 times
+// its weights and 100 MB of scratch a thread (docs/benchmarks.md, "Convolution").
+inline constexpr std::array kConvAlgorithms{ConvAlgorithm::WinogradBf16, ConvAlgorithm::DirectBf16,
+                                            ConvAlgorithm::Winograd, ConvAlgorithm::Direct};
 std::string_view conv_algorithm_name(ConvAlgorithm algorithm) noexcept;  // "conv.winograd.f32"
 // Why the algorithm does not fit; empty when it does.
 std::string_view conv_refusal(const ConvDesc& desc, Level level, ConvAlgorithm algorithm) noexcept;
 
+// Operands, contiguous; y = conv(x) + bias + residual.
+struct ConvData {
+  const void* x = nullptr;
+  const std::byte* packed = nullptr;  // of pack()
+  const float* bias = nullptr;        // [O], or null
+  const void* residual = nullptr;     // as y, may be y; or null
+  void* y = nullptr;
+};
+
 class ConvKernel {
  public:
-  // The best that oneDNN has for the level. Throws Unsupported.
+  // The best for the level. Throws Unsupported.
   static std::shared_ptr<ConvKernel> create(const ConvDesc& desc, Level level);
   // This one, for benchmarks and tests; null where it cannot be.
   static std::shared_ptr<ConvKernel> create(const ConvDesc& desc, Level level,
@@ -57,10 +67,11 @@ class ConvKernel {
   // ResourceExhausted.
   virtual void generate() = 0;
   virtual std::int64_t tasks() const noexcept = 0;
-  // x and y contiguous; bias f32 [O] or null. May be called by several threads, each with its own
-  // scratch.
-  virtual void run(const void* x, const std::byte* packed, const float* bias, void* y,
-                   std::int64_t task, std::byte* scratch) const = 0;
+  // May be called by several threads, each with its own scratch.
+  virtual void run(const ConvData& data, std::int64_t task, std::byte* scratch) const = 0;
 };
+
+// Null where conv_refusal() has a reason.
+std::shared_ptr<ConvKernel> make_winograd(const ConvDesc& desc, Level level);
 
 }  // namespace difflet::cpu

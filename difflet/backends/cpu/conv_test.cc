@@ -1,5 +1,6 @@
 #include "difflet/backends/cpu/conv.h"
 
+#include <cstring>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -40,6 +41,15 @@ ConvDesc halved(std::int64_t height, std::int64_t width, std::int64_t in, std::i
   return d;
 }
 
+// Twice as large, by nearest neighbours, before the convolution.
+ConvDesc doubled(std::int64_t height, std::int64_t width, std::int64_t in, std::int64_t out) {
+  ConvDesc d = same_size(height, width, in, out);
+  d.before = Before::Doubling;
+  d.out_height *= 2;
+  d.out_width *= 2;
+  return d;
+}
+
 HostTensor input_of(const ConvDesc& d) {
   return numbers(DType::F32, {d.batch, d.height, d.width, d.in_channels}, 1);
 }
@@ -58,6 +68,7 @@ HostTensor expected(const ConvDesc& d) {
     return static_cast<double>(t.as<float>()[static_cast<std::size_t>(i)]);
   };
   std::size_t next = 0;
+  const std::int64_t factor = d.before == Before::Doubling ? 2 : 1;
   const std::int64_t in_group = d.in_channels / d.groups;
   const std::int64_t out_group = d.out_channels / d.groups;
   const auto result = y.mutable_as<float>();
@@ -69,10 +80,11 @@ HostTensor expected(const ConvDesc& d) {
           for (std::int64_t tap = 0; tap < d.kernel_h * d.kernel_w; ++tap) {
             const std::int64_t r = row * d.stride - d.pad_top + tap / d.kernel_w;
             const std::int64_t c = column * d.stride - d.pad_left + tap % d.kernel_w;
-            if (r < 0 || c < 0 || r >= d.height || c >= d.width) {
+            if (r < 0 || c < 0 || r >= d.height * factor || c >= d.width * factor) {
               continue;
             }
-            const std::int64_t pixel = ((b * d.height + r) * d.width + c) * d.in_channels;
+            const std::int64_t pixel =
+                ((b * d.height + r / factor) * d.width + c / factor) * d.in_channels;
             for (std::int64_t i = 0; i < in_group; ++i) {
               sum += at(x, pixel + o / out_group * in_group + i) *
                      at(w, (o * in_group + i) * d.kernel_h * d.kernel_w + tap);
@@ -86,7 +98,7 @@ HostTensor expected(const ConvDesc& d) {
   return y;
 }
 
-HostTensor run(ConvKernel& kernel, const ConvDesc& d) {
+HostTensor run(ConvKernel& kernel, const ConvDesc& d, const void* residual = nullptr) {
   kernel.generate();
   const DType dtype = d.elem == Elem::F32 ? DType::F32 : DType::BF16;
   const HostTensor x = input_of(d).to(dtype);
@@ -97,8 +109,12 @@ HostTensor run(ConvKernel& kernel, const ConvDesc& d) {
   HostTensor scratch(DType::Bool, {static_cast<std::int64_t>(kernel.scratch_bytes())});
   EXPECT_TRUE(kernel.pack(weight_of(d), packed.mutable_bytes().data()));
   for (std::int64_t task = 0; task < kernel.tasks(); ++task) {
-    kernel.run(x.bytes().data(), packed.bytes().data(), bias.as<float>().data(),
-               y.mutable_bytes().data(), task, scratch.mutable_bytes().data());
+    kernel.run({.x = x.bytes().data(),
+                .packed = packed.bytes().data(),
+                .bias = bias.as<float>().data(),
+                .residual = residual,
+                .y = y.mutable_bytes().data()},
+               task, scratch.mutable_bytes().data());
   }
   return y;
 }
@@ -106,15 +122,15 @@ HostTensor run(ConvKernel& kernel, const ConvDesc& d) {
 // ---- every algorithm is the definition ----------------------------------------------------------
 
 class Algorithms : public ::testing::TestWithParam<ConvAlgorithm> {};
-INSTANTIATE_TEST_SUITE_P(All, Algorithms,
-                         ::testing::Values(ConvAlgorithm::Winograd, ConvAlgorithm::DirectBf16,
-                                           ConvAlgorithm::Direct));
+INSTANTIATE_TEST_SUITE_P(All, Algorithms, ::testing::ValuesIn(kConvAlgorithms));
 
 TEST_P(Algorithms, EqualTheDefinition) {
   int tried = 0;
   for (const Elem elem : {Elem::F32, Elem::Bf16}) {
-    for (ConvDesc d : {same_size(35, 21, 64, 80), same_size(19, 40, 16, 48),
-                       same_size(9, 17, 48, 3), same_size(9, 17, 3, 32), halved(22, 19, 32, 32)}) {
+    for (ConvDesc d :
+         {same_size(35, 21, 64, 80), same_size(19, 40, 16, 48), same_size(9, 17, 48, 3),
+          same_size(9, 17, 3, 32), halved(22, 19, 32, 32), same_size(21, 13, 96, 144),
+          same_size(1, 1, 32, 32), doubled(9, 17, 64, 80), doubled(1, 2, 32, 32)}) {
       d.elem = elem;
       const auto kernel = ConvKernel::create(d, detect_level(), GetParam());
       if (kernel == nullptr) {
@@ -122,13 +138,50 @@ TEST_P(Algorithms, EqualTheDefinition) {
       }
       ++tried;
       const Difference difference = compare(run(*kernel, d), expected(d));
-      EXPECT_LE(difference.relative, elem == Elem::F32 ? 5e-6 : 3e-3)
+      const double rounded = GetParam() == ConvAlgorithm::WinogradBf16 ? 5e-3 : 3e-3;
+      EXPECT_LE(difference.relative, elem == Elem::F32 ? 5e-6 : rounded)
           << kernel->name() << difference.str();
     }
   }
   if (tried == 0) {
     GTEST_SKIP() << "oneDNN has none at " << level_name(detect_level());
   }
+}
+
+TEST_P(Algorithms, AddTheResidual) {
+  ConvDesc d = same_size(9, 14, 64, 80);
+  for (const Elem elem : {Elem::F32, Elem::Bf16}) {
+    d.elem = elem;
+    const auto kernel = ConvKernel::create(d, detect_level(), GetParam());
+    if (kernel == nullptr) {
+      continue;
+    }
+    const DType dtype = elem == Elem::F32 ? DType::F32 : DType::BF16;
+    const HostTensor residual =
+        numbers(DType::F32, {d.batch, d.out_height, d.out_width, d.out_channels}, 4);
+    HostTensor sum = expected(d);
+    for (std::size_t i = 0; i < sum.as<float>().size(); ++i) {
+      sum.mutable_as<float>()[i] += residual.as<float>()[i];
+    }
+    const HostTensor added = residual.to(dtype);
+    const Difference difference = compare(run(*kernel, d, added.bytes().data()), sum);
+    EXPECT_LE(difference.relative, elem == Elem::F32 ? 5e-6 : 5e-3)
+        << kernel->name() << difference.str();
+  }
+}
+
+// The value of a pixel does not depend on the picture around its neighbours, whatever tiles are cut.
+TEST(WinogradBf16, IsTheSameInAPartOfThePicture) {
+  ConvDesc whole = same_size(40, 26, 64, 64, Elem::Bf16);
+  whole.batch = 1;
+  if (!conv_refusal(whole, detect_level(), ConvAlgorithm::WinogradBf16).empty()) {
+    GTEST_SKIP() << "no bf16 products";
+  }
+  ConvDesc upper = whole;
+  upper.out_height = 20;
+  const HostTensor all = run(*make_winograd(whole, detect_level()), whole);
+  const HostTensor part = run(*make_winograd(upper, detect_level()), upper);
+  EXPECT_EQ(std::memcmp(all.bytes().data(), part.bytes().data(), part.bytes().size()), 0);
 }
 
 TEST(Direct, TakesGroups) {
@@ -140,7 +193,7 @@ TEST(Direct, TakesGroups) {
 
 // ---- choice -------------------------------------------------------------------------------------
 
-TEST(Choice, IsWinogradInF32AndDirectInBf16) {
+TEST(Choice, IsWinograd) {
   const ConvDesc wide = same_size(64, 64, 512, 512);
   if (ConvKernel::create(wide, detect_level(), ConvAlgorithm::Winograd) == nullptr) {
     GTEST_SKIP() << "no Winograd below AVX-512 or in this build of oneDNN";
@@ -153,7 +206,8 @@ TEST(Choice, IsWinogradInF32AndDirectInBf16) {
   EXPECT_TRUE(name(128, 128, Elem::F32).starts_with("conv.winograd.f32"));
   EXPECT_TRUE(name(16, 512, Elem::F32).starts_with("conv.direct.f32"));
   if (detect_level() >= Level::Avx512Bf16) {
-    EXPECT_TRUE(name(512, 512, Elem::Bf16).starts_with("conv.direct.bf16"));
+    EXPECT_EQ(name(512, 512, Elem::Bf16), "conv.winograd.bf16");
+    EXPECT_TRUE(name(16, 512, Elem::Bf16).starts_with("conv.direct.bf16"));
     EXPECT_TRUE(name(128, 3, Elem::Bf16).starts_with("conv.direct.bf16"));
   }
 }

@@ -212,6 +212,9 @@ void plan_argmax(Planner& p, NodeId id, const graph::ArgMax& op) {
 }
 
 void plan_upsample(Planner& p, NodeId id, const graph::Upsample& op) {
+  if (folds_into_convolutions(p, id)) {
+    return;
+  }
   const View x = p.rows(p.graph().node(id).inputs[0]);
   const View y = p.result(id);
   const std::int64_t f = op.factor;

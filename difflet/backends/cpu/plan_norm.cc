@@ -251,7 +251,7 @@ GroupNormArgs group_args(const Shape& shape, std::int64_t groups) {
 // A view that is written as a whole: the node's result, or a temporary that is copied there.
 struct Target {
   View placed, y;
-  Target(Planner& p, NodeId id) : placed(p.result(id)), y(placed) {
+  Target(Planner& p, const View& result) : placed(result), y(result) {
     if (!y.contiguous()) {
       y = p.temporary(y.dtype, y.shape);
     }
@@ -275,7 +275,7 @@ void plan_group_norm(Planner& p, NodeId id, const graph::GroupNorm& op) {
   const View x = p.dense(in[0]);
   const View weight = p.f32_vector(in[1]);
   const View bias = p.f32_vector(in[2]);
-  const Target target(p, id);
+  const Target target(p, p.result_over(id, in[0]));
   const View y = target.y;
   GroupNormArgs shape_args = group_args(x.shape, op.groups);
   shape_args.eps = static_cast<float>(op.eps);
@@ -309,7 +309,7 @@ void plan_group_norm(Planner& p, NodeId id, const graph::GroupNorm& op) {
 
 void plan_group_statistics(Planner& p, NodeId id, const graph::GroupStatistics& op) {
   const View x = p.dense(p.graph().node(id).inputs[0]);
-  const Target target(p, id);
+  const Target target(p, p.result(id));
   const View y = target.y;
   const GroupNormArgs shape_args = group_args(x.shape, op.groups);
   const View sums = sums_of(p, shape_args);

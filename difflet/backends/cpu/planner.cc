@@ -193,6 +193,32 @@ View Planner::result(NodeId id) {
   return views_[id];
 }
 
+View Planner::result_over(NodeId id, NodeId operand) {
+  const View v = view(operand);
+  const graph::Op& maker = graph_.node(operand).op;
+  bool last = plan_.buffers[v.buffer].kind == BufferKind::Arena && v.contiguous() &&
+              !makes_no_buffer(maker) && !std::holds_alternative<graph::Reshape>(maker) &&
+              !placement_.contains(operand) && !placement_.contains(id) &&
+              graph_.node(operand).type == graph_.node(id).type;
+  for (NodeId user = operand + 1; last && user < graph_.nodes().size(); ++user) {
+    const graph::Node& node = graph_.node(user);
+    if (std::find(node.inputs.begin(), node.inputs.end(), operand) == node.inputs.end()) {
+      continue;
+    }
+    // What is a view, or may be folded into a later step, reads later than its own place.
+    last = user <= id && !makes_no_buffer(node.op) &&
+           !std::holds_alternative<graph::Reshape>(node.op) &&
+           !std::holds_alternative<graph::Upsample>(node.op);
+  }
+  const auto outputs = graph_.outputs();
+  last = last && std::none_of(outputs.begin(), outputs.end(),
+                              [&](const auto& output) { return output.node == operand; });
+  if (last) {
+    views_[id] = v;
+  }
+  return last ? v : result(id);
+}
+
 void Planner::touch(std::uint32_t buffer) {
   Lifetime& life = plan_.buffers[buffer].life;
   const auto step = static_cast<std::int64_t>(plan_.steps.size());
@@ -401,7 +427,7 @@ void plan_concat(Planner& p, NodeId id) {
 }  // namespace
 
 void Planner::plan_node(NodeId id) {
-  if (plan_as_view(id)) {
+  if (taken_.contains(id) || plan_as_view(id)) {
     return;
   }
   const graph::Node& node = graph_.node(id);

@@ -4,6 +4,7 @@
 
 #include <initializer_list>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -51,6 +52,11 @@ class Planner {
   std::uint32_t packed_param(graph::NodeId id, WeightJob job, std::string_view layout,
                              std::size_t bytes);
   bool is_param(graph::NodeId id) const;
+  // The node is planned as a part of another one's step, which has set its result.
+  void take(graph::NodeId id) { taken_.insert(id); }
+  // Where the node's result goes: into the memory of `operand`, of the same type, where nothing reads
+  // that later; else result().
+  View result_over(graph::NodeId id, graph::NodeId operand);
   // A vector operand (bias) as dense f32.
   View f32_vector(graph::NodeId id);
   // Why the kernel of the next step was chosen, or another one was not; for explain().
@@ -75,6 +81,7 @@ class Planner {
   std::vector<View> views_;                  // [node], valid once planned
   std::map<graph::NodeId, View> placement_;  // results that go into somebody else's buffer
   std::map<std::string, std::uint32_t, std::less<>> packed_;  // buffers by name of the piece
+  std::set<graph::NodeId> taken_;
   std::map<graph::NodeId, View> dense_copies_, row_copies_, f32_copies_;
 };
 
@@ -84,6 +91,8 @@ void plan_matmul(Planner& p, graph::NodeId id, const graph::MatMul& op);
 void plan_attention(Planner& p, graph::NodeId id, const graph::Attention& op);
 void plan_conv(Planner& p, graph::NodeId id, const graph::Conv2d& op);
 void plan_upsample(Planner& p, graph::NodeId id, const graph::Upsample& op);
+// Whether everything that reads the upsampling reads the picture before it instead (plan_conv.cc).
+bool folds_into_convolutions(const Planner& p, graph::NodeId id);
 void plan_layer_norm(Planner& p, graph::NodeId id, const graph::LayerNorm& op);
 void plan_rms_norm(Planner& p, graph::NodeId id, const graph::RmsNorm& op);
 void plan_group_norm(Planner& p, graph::NodeId id, const graph::GroupNorm& op);

@@ -25,8 +25,9 @@ class ResnetBlock {
   }
   Tensor operator()(Tensor x) const {
     const auto entered = scope_.enter();
-    const Tensor h = conv2_(ops::silu(norm2_(conv1_(ops::silu(norm1_(x))))));
-    return (shortcut_ ? (*shortcut_)(x) : x) + h;
+    const Tensor skip =
+        shortcut_ ? (*shortcut_)(x) : x;  // first: the norm may then work in x's memory
+    return skip + conv2_(ops::silu(norm2_(conv1_(ops::silu(norm1_(x))))));
   }
 
  private:
