@@ -60,8 +60,10 @@ struct Tolerance {
 };
 
 // Ops that move values or compare them are exact. A sum is as exact as its largest addends, an
-// elementwise function as its own result; attention rounds its weights, Winograd its tiles.
-Tolerance tolerance(const graph::Op& op, DType floats) {
+// elementwise function as its own result; attention rounds its weights, Winograd its tiles: that is
+// what a 3x3 convolution from 32 channels on may run through.
+Tolerance tolerance(const Case& c, DType floats) {
+  const graph::Op& op = c.op;
   if (!rounds(op)) {
     return {};
   }
@@ -71,9 +73,12 @@ Tolerance tolerance(const graph::Op& op, DType floats) {
   }
   if (floats == DType::BF16) {
     t.relative = 1.0 / 256;
-    t.of_largest = is_any<graph::Attention>(op) ? 1.0 / 128
-                   : is_any<graph::Conv2d>(op)  ? 1.0 / 256
-                                                : t.of_largest;
+    if (is_any<graph::Attention>(op)) {
+      t.of_largest = 1.0 / 128;
+    }
+    if (is_any<graph::Conv2d>(op) && c.operands[1].shape[1] >= 32) {
+      t.of_largest = 1.0 / 256;
+    }
   }
   return t;
 }
@@ -127,7 +132,7 @@ TEST_P(Conformance, EqualsTheReference) {
     ASSERT_NO_THROW(got = run(c, all, floats));
     const graph::Graph program = build(c, floats);
     EXPECT_EQ(got.dtype(), program.node(program.outputs()[0].node).type.dtype);
-    expect_close(got, expected, tolerance(c.op, floats));
+    expect_close(got, expected, tolerance(c, floats));
   }
 }
 
