@@ -56,6 +56,7 @@ double read_number(JsonFields& fields, const std::string& key, double max) {
 std::int64_t read_tp(const Json& json, const std::string& where) {
   JsonFields fields(json, where);
   const std::int64_t tp = fields.integer("tp", 1, 4096);
+  fields.expect(tp == 1, "tp", "only 1 is measured so far");
   fields.done();
   return tp;
 }

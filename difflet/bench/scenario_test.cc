@@ -68,6 +68,7 @@ TEST(Scenario, FieldsAreChecked) {
   refused([](Json& j) { j["component"] = "unet"; }, "not one of");
   refused([](Json& j) { j["dtype"] = "i64"; }, "not bf16 or f32");
   refused([](Json& j) { j["guidance"] = -1; }, "guidance");
+  refused([](Json& j) { j["plan"] = {{"tp", 2}}; }, "only 1");
   refused([](Json& j) { j["extra"] = 1; }, "extra: unknown");
   refused([](Json& j) { j["sweep"] = {{"size", {"64x"}}}; }, "is not a value");
   refused([](Json& j) { j["sweep"] = {{"n", Json::array()}}; }, "not a list of 1");
