@@ -266,12 +266,12 @@ int main(int argc, char** argv) {
     fmt::print(stderr,
                "kernels_bench [--level L] [--threads N] [--tokens T] [--filter TEXT] "
                "[--reps R]; L at most {}\n",
-               level_name(difflet::cpu::detect_level()));
+               level_name(difflet::cpu::highest_level()));
     return 2;
   }
-  if (o.level > difflet::cpu::detect_level()) {
+  if (o.level > difflet::cpu::highest_level()) {
     fmt::print(stderr, "kernels_bench: level {} is not available: this chip has {}\n",
-               level_name(o.level), level_name(difflet::cpu::detect_level()));
+               level_name(o.level), level_name(difflet::cpu::highest_level()));
     return 4;
   }
   difflet::bench::bench_flux(o, Elem::Bf16, Elem::Bf16);

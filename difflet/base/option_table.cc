@@ -164,14 +164,14 @@ constexpr std::array kOptions{
                .commands = "run generate inspect eval compile cache-lookup cache-explain-key "
                            "verify bench-roofline",
                .effect = kCompile},
-    OptionDecl{
-        .name = "cpu-level",
-        .fallback_note = "the best that the chip has",
-        .choices = "scalar avx2 avx512 avx512bf16 amx",
-        .help = "instruction set of the cpu backend's kernels; amx has never run on hardware",
-        .commands = "run generate inspect eval compile cache-lookup cache-explain-key "
-                    "verify bench-roofline",
-        .effect = kCompile},
+    OptionDecl{.name = "cpu-level",
+               .fallback_note = "the best that the chip has",
+               .choices = "scalar avx2 avx512 avx512bf16 amx",
+               .help = "instruction set of the cpu backend's kernels; amx, which has never run on "
+                       "hardware, is not chosen by itself",
+               .commands = "run generate inspect eval compile cache-lookup cache-explain-key "
+                           "verify bench-roofline",
+               .effect = kCompile},
     OptionDecl{.name = "shapes",
                .fallback_note = "--width and --height",
                .help = "sizes of one artifact, WIDTHxHEIGHT,...; generate refuses another size",

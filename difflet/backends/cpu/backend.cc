@@ -17,10 +17,10 @@ namespace {
 constexpr std::string_view kProgramFormat = "2";
 
 Level choose_level(const std::string& name) {
-  const Level best = detect_level();
   if (name.empty()) {
-    return best;
+    return detect_level();
   }
+  const Level best = highest_level();
   const auto level = parse_level(name);
   check(level.has_value(), ErrorCode::InvalidArgument,
         "unknown cpu level '{}': scalar, avx2, avx512, avx512bf16 or amx", name);

@@ -39,7 +39,7 @@ bool tiles_permitted() noexcept {
 
 }  // namespace
 
-Level detect_level() noexcept {
+Level highest_level() noexcept {
   const Leaf one = cpuid(1, 0);
   const Leaf seven = cpuid(7, 0);
   const Leaf seven_one = seven.eax >= 1 ? cpuid(7, 1) : Leaf{};
@@ -59,6 +59,11 @@ Level detect_level() noexcept {
   if (bf16) return Level::Avx512Bf16;
   if (avx512) return Level::Avx512;
   return avx2 ? Level::Avx2 : Level::Scalar;
+}
+
+Level detect_level() noexcept {
+  const Level highest = highest_level();
+  return highest < Level::Avx512Bf16 ? highest : Level::Avx512Bf16;
 }
 
 std::string_view level_name(Level level) noexcept { return kNames[static_cast<int>(level)]; }

@@ -11,6 +11,9 @@ enum class Level { Scalar, Avx2, Avx512, Avx512Bf16, Amx };
 
 // The highest level that this chip and operating system support (CPUID and XCR0). For amx the process
 // asks the kernel for the use of tiles, which then holds for all its threads.
+Level highest_level() noexcept;
+// What runs where no level is asked for: highest_level(), but amx, which has never run on hardware, only
+// by name.
 Level detect_level() noexcept;
 
 // "scalar", "avx2", "avx512", "avx512bf16", "amx": the spelling of --cpu-level.

@@ -24,6 +24,8 @@ TEST(Level, DetectionAgreesWithTheCompilersRuntime) {
   EXPECT_EQ(level >= Level::Avx2, avx2);
   EXPECT_EQ(level >= Level::Avx512, avx2 && avx512);
   EXPECT_EQ(detect_level(), level);  // asking again changes nothing
+  EXPECT_LE(level, highest_level());
+  EXPECT_LT(level, Level::Amx);  // only by name
 }
 
 }  // namespace
