@@ -90,13 +90,13 @@ TEST(Definition, GroupStatisticsAreMeanAndMeanSquaredDeviation) {
 
 TEST(Definition, GroupNormTakesGivenStatistics) {
   // Two groups of one channel, means 1 and 2, variances 1 and 6 plus eps 3.
-  const auto y = run(R"(%0 = input() {name="x", shape=[1, 2, 2]} : f32[1, 2, 2]
+  const auto y =
+      run(R"(%0 = input() {name="x", shape=[1, 2, 2]} : f32[1, 2, 2]
                         %1 = input() {name="w", shape=[2]} : f32[2]
                         %2 = input() {name="s", shape=[1, 2, 2]} : f32[1, 2, 2]
                         %3 = group_norm(%0, %1, %1, %2) {groups=2, eps=3, statistics=true} : f32[1, 2, 2]
                         return "y"=%3)",
-                     {floats({1, 2, 2}, {1, 2, 3, 5}), floats({2}, {4, 6}),
-                      floats({1, 2, 2}, {1, 1, 2, 6})});
+          {floats({1, 2, 2}, {1, 2, 3, 5}), floats({2}, {4, 6}), floats({1, 2, 2}, {1, 1, 2, 6})});
   expect_near(y, {4, 6, 8, 12});
 }
 
