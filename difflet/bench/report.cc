@@ -108,11 +108,14 @@ std::string share_line(const PointEntry& point, const EngineEntry& engine) {
   if (all.flops <= 0) {
     return "";
   }
-  const auto of = [&](double seconds) { return all.flops / 1e9 / seconds / ceiling * 100; };
-  std::string line = fmt::format(
-      "  {:<24} {:.1f} GFLOP at {:.1f} % of the ceiling by CPU time, {:.1f} % by wall\n",
-      engine.engine, all.flops / 1e9, of(median(main->second.cpu_s)),
-      of(median(main->second.wall_s) * static_cast<double>(threads)));
+  const auto of = [&](double seconds) -> std::string {
+    return seconds > 0 ? fmt::format("{:.1f} %", all.flops / 1e9 / seconds / ceiling * 100)
+                       : "too short to say";
+  };
+  std::string line =
+      fmt::format("  {:<24} {:.1f} GFLOP at {} of the ceiling by CPU time, {} by wall\n",
+                  engine.engine, all.flops / 1e9, of(median(main->second.cpu_s)),
+                  of(median(main->second.wall_s) * static_cast<double>(threads)));
   std::vector<std::string> kinds;
   for (const char* kind : {"linear", "attention", "conv"}) {
     const Share share = share_of(engine.profile, kind, ceiling, threads);
