@@ -9,7 +9,8 @@ is left of the latter is start-up. Loops over data are few here, so overhead bes
     python3 bench/instructions.py [--build build/release] [--level avx2] [--update]
 
 Numbers are stored in bench/instructions.json for each compiler and level. Ends with 1 when a count is off
-by more than 2 % (and a hundred thousand instructions); for another compiler there is nothing to compare with.
+by more than 2 % (and a hundred thousand instructions); for another compiler there is nothing to compare
+with.
 """
 import argparse
 import json
@@ -58,8 +59,8 @@ def count(binary, level, work, repeat):
     out = work / f"callgrind.{repeat}"
     command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", binary, "eval",
                "--model", ROOT / "demo", "--component", "transformer",
-               "--inputs", work / "inputs.safetensors", "--output", work / f"out.{repeat}.safetensors", "--artifact", "off", "--threads", 1,
-               "--cpu-level", level, "--repeat", repeat]
+               "--inputs", work / "inputs.safetensors", "--output", work / f"out.{repeat}.safetensors",
+               "--artifact", "off", "--threads", 1, "--cpu-level", level, "--repeat", repeat]
     run = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False)
     if run.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))}: {run.stderr}")

@@ -1,5 +1,6 @@
 #include "difflet/bench/random_weights.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -76,8 +77,8 @@ Distribution distribution_of(std::string_view name, const Shape& shape) {
   if (contains_any(name, kTables)) {
     return {.center = 0, .spread = 1};
   }
-  const auto inputs = static_cast<double>(shape.elements() / std::max<std::int64_t>(shape[0], 1));
-  auto spread = static_cast<float>(kUnit / std::sqrt(inputs));
+  const std::int64_t inputs = shape.elements() / std::max<std::int64_t>(shape[0], 1);
+  auto spread = static_cast<float>(kUnit / std::sqrt(static_cast<double>(inputs)));
   if (name.find("SelfAttention.q.") != std::string_view::npos) {
     spread /= 8;  // T5 does not scale its scores by 1 / sqrt(64)
   }
