@@ -1,5 +1,5 @@
-// The interface of amx_tiles.h in plain C++, for tests: TDPBF16PS as Intel's manual defines it, bit for
-// bit. Never part of the product.
+// The interface of amx_tiles.h in plain C++, for tests: TDPBF16PS after the pseudo code of Intel's manual,
+// not compared with a chip. Never part of the product.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Every linear kernel that this chip can run, and those of the amx level over emulated tiles, against a product in double precision.
+// Every linear kernel that this chip can run, and those of the amx level over emulated tiles, against a
+// product in double precision.
 #include "difflet/backends/cpu/kernels/linear.h"
 
 #include <cmath>
@@ -27,12 +28,10 @@ std::vector<const LinearKernel*> runnable_kernels() {
   for (std::size_t i = 0; i < list.size; ++i) {
     if (list.items[i]->level <= detect_level()) found.push_back(list.items[i]);
   }
-#ifndef __SANITIZE_ADDRESS__  // g++ 12 then reads spilled registers of the emulation unaligned
   if (detect_level() >= Level::Avx512Bf16) {
     found.push_back(&kLinearAmxEmulated);
     found.push_back(&kLinearAmxEmulatedSmall);
   }
-#endif
   return found;
 }
 
