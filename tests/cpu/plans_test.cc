@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "difflet/backends/cpu/backend.h"
+#include "difflet/backends/cpu/executable.h"
 #include "difflet/backends/cpu/kernels/level.h"
 #include "difflet/backends/cpu/planner.h"
 #include "difflet/base/context.h"
@@ -88,10 +89,10 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 TEST_P(FluxKernels, AreThoseOfTheLevelAndNothingElseRunsInTheBlocks) {
-  if (parse_level(GetParam().level) > detect_level()) {
-    GTEST_SKIP() << "this chip has no " << GetParam().level;
-  }
-  const auto lines = explain(flux_blocks(4096, GetParam().dtype), GetParam().level);
+  // Planned on any chip: nothing runs.
+  const PlanOptions options{.level = *parse_level(GetParam().level), .threads = 2};
+  const auto lines =
+      lines_of(Planner(prepare(flux_blocks(4096, GetParam().dtype)), options).build());
   int products = 0;
   int attentions = 0;
   for (const std::string scope : {"transformer_blocks.0", "single_transformer_blocks.0"}) {
@@ -115,11 +116,13 @@ TEST_F(Plans, FluxAt1024PixelsNeedsLittleBesideItsWeights) {
   EXPECT_LE(m.scratch_bytes, std::size_t{64} << 20U);
 }
 
-TEST_F(Plans, PictureDecoderAt1024PixelsStaysBelowOneAndAHalfGigabytes) {
-  // Live at the widest place: 256 channels of 1024 x 1024 twice and 128 once, 1280 MB.
+TEST_F(Plans, PictureDecoderAt1024PixelsStaysBelowItsWidestPlace) {
+  // Live at the widest place: 256 channels of 1024 x 1024 once and 128 twice, 1024 MiB; where the doubling
+  // of the picture does not fold into the convolution after it, 256 channels twice and 128 once.
+  const std::size_t most = detect_level() >= Level::Avx512Bf16 ? 1040 : 1536;
   const runtime::MemoryReport m = memory(flux_decoder(128, DType::BF16));
-  EXPECT_LE(m.arena_bytes, std::size_t{1536} << 20U);
-  EXPECT_LE(m.total(), std::size_t{1792} << 20U);
+  EXPECT_LE(m.arena_bytes, most << 20U);
+  EXPECT_LE(m.total(), (most + 256) << 20U);
 }
 
 TEST_F(Plans, PictureDecoderRunsNoReferenceConvolution) {

@@ -39,8 +39,8 @@ std::string case_name(const Case& c) {
 
 std::vector<Case> cases() {
   std::vector<std::pair<std::string, std::string>> targets{{"reference", ""}};
-  for (const cpu::Level level : {cpu::Level::Scalar, cpu::Level::Avx2, cpu::Level::Avx512,
-                                 cpu::Level::Avx512Bf16, cpu::Level::Amx}) {
+  for (const cpu::Level level :
+       {cpu::Level::Scalar, cpu::Level::Avx2, cpu::Level::Avx512, cpu::Level::Avx512Bf16}) {
     if (level <= cpu::detect_level()) {
       targets.emplace_back("cpu", std::string(cpu::level_name(level)));
     }

@@ -116,14 +116,11 @@ void plan_conv(Planner& p, NodeId id, const graph::Conv2d& op) {
   const View bias = op.bias ? p.f32_vector(in[2]) : x;
   const std::optional<Sum> sum = sum_after(p, id);
   const View residual = sum ? p.dense(sum->other) : x;
-  View y = p.result(sum ? sum->node : id);
+  const Target target(p, p.result(sum ? sum->node : id));
+  const View y = target.y;
   if (sum) {
     p.take(sum->node);
     p.why("adds its residual");
-  }
-  const View placed = y;
-  if (!y.contiguous()) {
-    y = p.temporary(y.dtype, y.shape);
   }
   const ConvDesc desc =
       describe(p.graph(), id, source, doubled ? Before::Doubling : Before::Nothing);
@@ -157,9 +154,7 @@ void plan_conv(Planner& p, NodeId id, const graph::Conv2d& op) {
         });
       },
       {&x, &y, &bias, &packed, &residual}, flops);
-  if (placed.buffer != y.buffer) {
-    p.copy(id, y, placed);
-  }
+  target.finish(p, id);
 }
 
 }  // namespace difflet::cpu

@@ -66,11 +66,8 @@ void plan_gather(Planner& p, NodeId id, const graph::Gather& /*op*/) {
   const auto& in = p.graph().node(id).inputs;
   const View table = p.dense(in[0]);
   const View index = p.dense(in[1]);
-  View y = p.result(id);
-  const View placed = y;
-  if (!y.contiguous()) {
-    y = p.temporary(y.dtype, y.shape);
-  }
+  const Target target(p, p.result(id));
+  const View y = target.y;
   const std::int64_t width = table.shape.elements() / std::max<std::int64_t>(1, table.shape[0]);
   View read = table;  // as many rows as there are indices
   read.shape = Shape{std::min(table.shape[0], index.shape.elements()), width};
@@ -89,9 +86,7 @@ void plan_gather(Planner& p, NodeId id, const graph::Gather& /*op*/) {
                }
              },
              {&read, &index, &y});
-  if (placed.buffer != y.buffer) {
-    p.copy(id, y, placed);
-  }
+  target.finish(p, id);
 }
 
 void plan_dynamic_slice(Planner& p, NodeId id, const graph::DynamicSlice& op) {

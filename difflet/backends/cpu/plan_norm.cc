@@ -248,21 +248,6 @@ GroupNormArgs group_args(const Shape& shape, std::int64_t groups) {
   return args;
 }
 
-// A view that is written as a whole: the node's result, or a temporary that is copied there.
-struct Target {
-  View placed, y;
-  Target(Planner& p, const View& result) : placed(result), y(result) {
-    if (!y.contiguous()) {
-      y = p.temporary(y.dtype, y.shape);
-    }
-  }
-  void finish(Planner& p, NodeId id) const {
-    if (placed.buffer != y.buffer) {
-      p.copy(id, y, placed);
-    }
-  }
-};
-
 // Room for the sums of one batch item, f64 [tasks, groups, 2].
 View sums_of(Planner& p, const GroupNormArgs& args) {
   return p.temporary(DType::I64, Shape{statistics_tasks(args.pixels), args.groups, 2});

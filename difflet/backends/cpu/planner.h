@@ -85,6 +85,21 @@ class Planner {
   std::map<graph::NodeId, View> dense_copies_, row_copies_, f32_copies_;
 };
 
+// Where a step writes its result as a whole: the place itself, or a temporary that finish() copies there.
+struct Target {
+  View placed, y;
+  Target(Planner& p, const View& place) : placed(place), y(place) {
+    if (!y.contiguous()) {
+      y = p.temporary(y.dtype, y.shape);
+    }
+  }
+  void finish(Planner& p, graph::NodeId id) const {
+    if (placed.buffer != y.buffer) {
+      p.copy(id, y, placed);
+    }
+  }
+};
+
 // One function an op family, in plan_*.cc; each plans node `id` whose op is given.
 void plan_linear(Planner& p, graph::NodeId id, const graph::Linear& op);
 void plan_matmul(Planner& p, graph::NodeId id, const graph::MatMul& op);
