@@ -25,18 +25,6 @@ constexpr std::array kWords{
     Word{"map", "weights", "map"},        Word{"copy", "weights", "copy"},
 };
 
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const std::size_t end = std::min(text.find(separator), text.size());
-    parts.push_back(text.substr(0, end));
-    if (end == text.size()) {
-      return parts;
-    }
-    text.remove_prefix(end + 1);
-  }
-}
-
 bool is_plain(std::string_view text) {
   return !text.empty() && text.size() <= 64 && std::ranges::all_of(text, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
@@ -59,6 +47,18 @@ void add_option(Json& options, std::string_view text) {
 }
 
 }  // namespace
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t end = std::min(text.find(separator), text.size());
+    parts.push_back(text.substr(0, end));
+    if (end == text.size()) {
+      return parts;
+    }
+    text.remove_prefix(end + 1);
+  }
+}
 
 EngineSpec parse_engine(std::string_view text) {
   EngineSpec engine{.name = std::string(text), .program = {}};

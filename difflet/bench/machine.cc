@@ -1,6 +1,5 @@
 #include "difflet/bench/machine.h"
 
-#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -95,15 +94,6 @@ std::optional<double> busy_seconds() {
   file >> idle >> wait >> interrupts >> soft >> stolen;
   const auto ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
   return (user + nice + system + interrupts + soft + stolen) / ticks;
-}
-
-double harness_cpu_seconds() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 int machine_cores() { return static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))); }

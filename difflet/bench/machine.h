@@ -15,8 +15,7 @@ Json load_average();  // [1 min, 5 min, 15 min], or null
 // Seconds that all cores together were busy since the machine started; nothing where it is not told.
 std::optional<double> busy_seconds();
 
-double harness_cpu_seconds();  // of this process
-int machine_cores();           // hardware threads of the machine
+int machine_cores();  // hardware threads of the machine
 
 // Makes the system forget what it holds of files. False when it may not.
 bool drop_page_cache();

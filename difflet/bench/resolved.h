@@ -11,19 +11,12 @@
 
 namespace difflet::bench {
 
-struct Resolved {
+struct Resolved : Request {
   std::string engine;
-  std::string component;         // empty: the whole pipeline
   std::filesystem::path model;   // folder, absolute
   std::filesystem::path inputs;  // safetensors, of a component
   std::filesystem::path work;    // folder for the engine's own files
-  std::int64_t width = 0, height = 0, max_sequence_length = 0, n = 1, steps = 1;
-  DType dtype = DType::BF16;
-  std::string prompt;
-  double guidance = 0;
-  std::uint64_t seed = 0;
-  std::int64_t threads = 1;
-  std::int64_t runs = 1;  // requests to expect
+  std::int64_t runs = 1;         // requests to expect
   Json options = Json::object();
 };
 

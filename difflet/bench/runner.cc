@@ -16,6 +16,7 @@
 #include "difflet/bench/metrics.h"
 #include "difflet/bench/process.h"
 #include "difflet/bench/resolved.h"
+#include "difflet/bench/windows.h"
 #include "difflet/io/safetensors.h"
 #include "difflet/tensor/compare.h"
 
@@ -216,7 +217,7 @@ class PointRunner {
 
    private:
     static double own_seconds(const std::vector<Loaded>& loaded) {
-      double seconds = harness_cpu_seconds();
+      double seconds = process_cpu_seconds();
       for (const Loaded& engine : loaded) {
         seconds += engine.process->session().cpu_s();
       }

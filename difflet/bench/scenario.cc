@@ -19,13 +19,13 @@ constexpr std::size_t kMaxPoints = 64;
 constexpr std::array<std::string_view, 4> kComponents{"transformer", "vae", "text_encoder",
                                                       "text_encoder_2"};
 
-SyntheticRecipe read_recipe(const Json& json, const std::string& where) {
+SyntheticFlux read_recipe(const Json& json, const std::string& where) {
   JsonFields fields(json, where);
   fields.expect(fields.text("pipeline") == "flux", "pipeline", "only flux is known");
-  SyntheticRecipe recipe{.doubles = fields.integer("double", 0, 1000),
-                         .singles = fields.integer("single", 0, 1000),
-                         .t5_layers = fields.integer("t5_layers", 1, 1000),
-                         .clip_layers = fields.integer("clip_layers", 1, 1000)};
+  SyntheticFlux recipe{.doubles = fields.integer("double", 0, 1000),
+                       .singles = fields.integer("single", 0, 1000),
+                       .t5_layers = fields.integer("t5_layers", 1, 1000),
+                       .clip_layers = fields.integer("clip_layers", 1, 1000)};
   fields.done();
   return recipe;
 }
@@ -122,23 +122,6 @@ std::vector<SweepPoint> read_sweep(const Json& json, const std::string& where,
   return points;
 }
 
-void read_request(JsonFields& fields, Scenario& scenario) {
-  scenario.width = fields.integer("width", 1, kMaxPixels);
-  scenario.height = fields.integer("height", 1, kMaxPixels);
-  scenario.max_sequence_length = fields.integer("max_sequence_length", 1, 512);
-  scenario.n = fields.integer("n", 1, 1024);
-  scenario.steps = fields.integer("steps", 1, 1000);
-  scenario.dtype = artifact::read_dtype(fields, "dtype");
-  fields.expect(scenario.dtype == DType::BF16 || scenario.dtype == DType::F32, "dtype",
-                "not bf16 or f32");
-  scenario.prompt = fields.text("prompt");
-  scenario.guidance = read_number(fields, "guidance", 1000);
-  scenario.seed = static_cast<std::uint64_t>(
-      fields.integer("seed", 0, std::numeric_limits<std::int64_t>::max()));
-  scenario.threads = fields.integer("threads", 1, 1024);
-  scenario.tp = read_tp(fields.at("plan"), fields.path("plan"));
-}
-
 Json model_json(const ModelSource& model) {
   if (model.synthetic) {
     return {{"synthetic",
@@ -156,6 +139,47 @@ Json model_json(const ModelSource& model) {
 
 }  // namespace
 
+Request read_request(JsonFields& fields) {
+  Request request;
+  if (fields.has("component")) {
+    request.component = fields.text("component");
+    fields.expect(std::ranges::find(kComponents, request.component) != kComponents.end(),
+                  "component", "not one of {}", fmt::join(kComponents, ", "));
+  }
+  request.width = fields.integer("width", 1, kMaxPixels);
+  request.height = fields.integer("height", 1, kMaxPixels);
+  request.max_sequence_length = fields.integer("max_sequence_length", 1, 512);
+  request.n = fields.integer("n", 1, 1024);
+  request.steps = fields.integer("steps", 1, 1000);
+  request.dtype = artifact::read_dtype(fields, "dtype");
+  fields.expect(request.dtype == DType::BF16 || request.dtype == DType::F32, "dtype",
+                "not bf16 or f32");
+  request.prompt = fields.text("prompt");
+  request.guidance = read_number(fields, "guidance", 1000);
+  request.seed = static_cast<std::uint64_t>(
+      fields.integer("seed", 0, std::numeric_limits<std::int64_t>::max()));
+  request.threads = fields.integer("threads", 1, 1024);
+  request.tp = read_tp(fields.at("plan"), fields.path("plan"));
+  return request;
+}
+
+void write_request(const Request& request, Json& json) {
+  if (!request.component.empty()) {
+    json["component"] = request.component;
+  }
+  json["width"] = request.width;
+  json["height"] = request.height;
+  json["max_sequence_length"] = request.max_sequence_length;
+  json["n"] = request.n;
+  json["steps"] = request.steps;
+  json["dtype"] = dtype_name(request.dtype);
+  json["prompt"] = request.prompt;
+  json["guidance"] = request.guidance;
+  json["seed"] = request.seed;
+  json["threads"] = request.threads;
+  json["plan"] = {{"tp", request.tp}};
+}
+
 Scenario parse_scenario(std::string_view text, std::string_view origin) {
   const Json json = parse_json(text, origin);
   JsonFields fields(json, std::string(origin));
@@ -168,12 +192,7 @@ Scenario parse_scenario(std::string_view text, std::string_view origin) {
   fields.expect(plain, "name", "not 1 ... 64 of a-z, 0-9 and -");
   scenario.about = fields.has("about") ? fields.text("about") : "";
   scenario.model = read_model(fields.at("model"), fields.path("model"));
-  if (fields.has("component")) {
-    scenario.component = fields.text("component");
-    fields.expect(std::ranges::find(kComponents, scenario.component) != kComponents.end(),
-                  "component", "not one of {}", fmt::join(kComponents, ", "));
-  }
-  read_request(fields, scenario);
+  static_cast<Request&>(scenario) = read_request(fields);
   if (fields.has("sweep")) {
     scenario.sweep = read_sweep(fields.at("sweep"), fields.path("sweep"), scenario);
   }
@@ -184,20 +203,7 @@ Scenario parse_scenario(std::string_view text, std::string_view origin) {
 Json scenario_json(const Scenario& scenario) {
   Json json{{"name", scenario.name}, {"about", scenario.about}};
   json["model"] = model_json(scenario.model);
-  if (!scenario.component.empty()) {
-    json["component"] = scenario.component;
-  }
-  json["width"] = scenario.width;
-  json["height"] = scenario.height;
-  json["max_sequence_length"] = scenario.max_sequence_length;
-  json["n"] = scenario.n;
-  json["steps"] = scenario.steps;
-  json["dtype"] = dtype_name(scenario.dtype);
-  json["prompt"] = scenario.prompt;
-  json["guidance"] = scenario.guidance;
-  json["seed"] = scenario.seed;
-  json["threads"] = scenario.threads;
-  json["plan"] = {{"tp", scenario.tp}};
+  write_request(scenario, json);
   return json;
 }
 

@@ -7,19 +7,16 @@
 #include <string_view>
 #include <vector>
 
+#include "difflet/artifact/json_fields.h"
 #include "difflet/base/json.h"
+#include "difflet/bench/synthetic.h"
 #include "difflet/tensor/dtype.h"
 
 namespace difflet::bench {
 
-// Deterministic full-width weights (bench/synthetic.h).
-struct SyntheticRecipe {
-  std::int64_t doubles = 2, singles = 4, t5_layers = 4, clip_layers = 12;
-};
-
 // One of three.
 struct ModelSource {
-  std::optional<SyntheticRecipe> synthetic;
+  std::optional<SyntheticFlux> synthetic;
   std::string repository, revision;  // of the hub, a commit of 40 hex digits
   std::string folder;                // relative to the source folder, or absolute
 };
@@ -29,9 +26,8 @@ struct SweepPoint {
   std::string field, value;  // "size", "512x256"
 };
 
-struct Scenario {
-  std::string name, about;
-  ModelSource model;
+// What is asked of an engine.
+struct Request {
   std::string component;                 // folder of one component; empty: the whole pipeline
   std::int64_t width = 0, height = 0;    // pixels
   std::int64_t max_sequence_length = 0;  // T5 tokens
@@ -43,6 +39,11 @@ struct Scenario {
   std::uint64_t seed = 0;
   std::int64_t threads = 1;
   std::int64_t tp = 1;  // of the plan
+};
+
+struct Scenario : Request {
+  std::string name, about;
+  ModelSource model;
   // Points to measure one after another; empty: the scenario as it is.
   std::vector<SweepPoint> sweep;
   std::optional<SweepPoint> point;  // of the sweep that this scenario is
@@ -50,6 +51,9 @@ struct Scenario {
 
 // Throws DataLoss, beginning with `origin`, for a field that is missing, unknown or out of range.
 Scenario parse_scenario(std::string_view text, std::string_view origin);
+// Reads and checks the fields of a request; throws as parse_scenario().
+Request read_request(artifact::JsonFields& fields);
+void write_request(const Request& request, Json& json);
 // All fields but the sweep; parse_scenario() reads it back.
 Json scenario_json(const Scenario& scenario);
 // The same measurement: of two results with equal digests the times can be compared. Threads count.

@@ -1,7 +1,5 @@
 #include "difflet/bench/worker.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -15,6 +13,7 @@
 #include "difflet/base/version.h"
 #include "difflet/bench/op_groups.h"
 #include "difflet/bench/resolved.h"
+#include "difflet/bench/windows.h"
 #include "difflet/io/safetensors.h"
 #include "difflet/pipelines/flux_pipeline.h"
 
@@ -23,21 +22,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-double cpu_seconds() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
 void send_begin(const WorkerEdge& edge, std::string_view name) {
-  edge.send({{"event", "begin"}, {"name", name}, {"cpu_s", cpu_seconds()}});
+  edge.send({{"event", "begin"}, {"name", name}, {"cpu_s", process_cpu_seconds()}});
 }
 
 void send_end(const WorkerEdge& edge, std::string_view name) {
-  edge.send({{"event", "end"}, {"name", name}, {"cpu_s", cpu_seconds()}});
+  edge.send({{"event", "end"}, {"name", name}, {"cpu_s", process_cpu_seconds()}});
 }
 
 template <typename F>
@@ -93,12 +83,15 @@ std::string text_option(const Json& options, const char* key, const char* fallba
   return found != options.end() && found->is_string() ? found->get<std::string>() : fallback;
 }
 
+// A level is checked by the backend.
 void check_options(const Json& options) {
-  for (const auto& item : options.items()) {
-    const std::string& key = item.key();
-    check(key == "artifact" || key == "weights" || key == "level", ErrorCode::InvalidArgument,
-          "difflet has no engine option '{}'; it has pack, map, copy, f32, bf16 and level=NAME",
-          key);
+  for (const auto& [key, value] : options.items()) {
+    const bool known = (key == "artifact" && value == "off") ||
+                       (key == "weights" && (value == "map" || value == "copy")) ||
+                       (key == "level" && value.is_string());
+    check(known, ErrorCode::InvalidArgument,
+          "difflet has no engine option {}={}; it has pack, map, copy, f32, bf16 and level=NAME",
+          key, value.dump(-1, ' ', true, Json::error_handler_t::replace));
   }
 }
 
@@ -204,7 +197,7 @@ class StageEvents final : public pipelines::Observer {
   void stage_begin(std::string_view name) override { send_begin(edge_, name); }
   void stage_end(std::string_view name, double /*seconds*/) override { send_end(edge_, name); }
   void step(std::int64_t done, std::int64_t /*total*/, double /*seconds*/) override {
-    edge_.send({{"event", "step"}, {"index", done - 1}, {"cpu_s", cpu_seconds()}});
+    edge_.send({{"event", "step"}, {"index", done - 1}, {"cpu_s", process_cpu_seconds()}});
   }
   void check_stop() override { edge_.check_stop(); }
 

@@ -1,13 +1,13 @@
 // difflet bench run: engines side by side on pinned scenarios.
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <filesystem>
 #include <set>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "difflet/artifact/lock.h"
 #include "difflet/base/error.h"
 #include "difflet/base/file.h"
 #include "difflet/bench/engine_spec.h"
@@ -48,16 +48,9 @@ fs::path source_folder() {
   return {};
 }
 
-std::vector<std::string> split(std::string_view text) {
-  std::vector<std::string> parts;
-  while (true) {
-    const std::size_t end = std::min(text.find(','), text.size());
-    parts.emplace_back(text.substr(0, end));
-    if (end == text.size()) {
-      return parts;
-    }
-    text.remove_prefix(end + 1);
-  }
+std::vector<std::string> split(const std::string& text) {
+  const auto parts = bench::split(text, ',');
+  return {parts.begin(), parts.end()};
 }
 
 std::vector<fs::path> all_scenarios(const fs::path& folder) {
@@ -135,18 +128,12 @@ fs::path hub_folder(const bench::ModelSource& model) {
   return found.folder;
 }
 
-fs::path synthetic_folder(const bench::SyntheticRecipe& recipe, const fs::path& work, Log& log) {
+fs::path synthetic_folder(const bench::SyntheticFlux& recipe, const fs::path& work, Log& log) {
   const fs::path folder = work / "models" /
                           fmt::format("flux-{}-{}-{}-{}", recipe.doubles, recipe.singles,
                                       recipe.t5_layers, recipe.clip_layers);
-  const bench::SyntheticFlux wanted{.doubles = recipe.doubles,
-                                    .singles = recipe.singles,
-                                    .t5_layers = recipe.t5_layers,
-                                    .clip_layers = recipe.clip_layers};
-  if (!bench::is_synthetic(folder, wanted)) {
-    fs::create_directories(folder.parent_path());
-    bench::write_synthetic(wanted, folder, log);
-  }
+  fs::create_directories(folder.parent_path());
+  bench::write_synthetic(recipe, folder, log);
   return folder;
 }
 
@@ -196,14 +183,6 @@ bench::RunOptions run_options(const OptionValues& options, const fs::path& sourc
   return run;
 }
 
-std::string now_text() {
-  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  std::tm utc{};
-  ::gmtime_r(&now, &utc);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", utc.tm_year + 1900, utc.tm_mon + 1,
-                     utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec);
-}
-
 // Written after each point: what is there survives whatever comes.
 void keep(const OptionValues& options, const bench::ResultFile& result) {
   const std::string text =
@@ -235,7 +214,8 @@ void run_bench_run(const OptionValues& options) {
   const bench::RunOptions run = run_options(options, source, log);
   fs::create_directories(run.work);
 
-  bench::ResultFile result{.machine = bench::machine_json(), .started = now_text(), .points = {}};
+  bench::ResultFile result{
+      .machine = bench::machine_json(), .started = artifact::utc_time(), .points = {}};
   for (const bench::Scenario& scenario : scenarios) {
     std::vector<bench::PointEntry> sweep;
     for (const bench::Scenario& point : bench::expand(scenario, threads)) {
