@@ -24,20 +24,21 @@ TEST(Ceilings, EveryArithmeticRunsOrIsRefused) {
   EXPECT_TRUE(chip_has(Arithmetic::F32Xmm));
   for (const Arithmetic arithmetic : kArithmetics) {
     if (chip_has(arithmetic)) {
-      EXPECT_GE(ceiling_gflops(arithmetic, 1), 0) << arithmetic_name(arithmetic);
+      EXPECT_NO_THROW((void)ceiling_gflops(arithmetic, 1)) << arithmetic_name(arithmetic);
     } else {
       EXPECT_THROW(ceiling_gflops(arithmetic, 1), Error) << arithmetic_name(arithmetic);
     }
   }
 }
 
+// A wrong address or register ends the process; how many windows count is up to the machine.
 TEST(Ceilings, EveryStreamRuns) {
   for (const std::size_t bytes : {std::size_t{100}, std::size_t{16384}, std::size_t{300000}}) {
-    EXPECT_GE(measure_cache(bytes, 2, Resource::Core).windows, 0);
+    EXPECT_NO_THROW((void)measure_cache(bytes, 2, Resource::Core));
   }
   for (const Access access : kAccesses) {
-    EXPECT_GE(measure_memory(access, PageSize::Small, 1).windows, 0);
-    EXPECT_GE(measure_memory(access, PageSize::Huge, 2).windows, 0);
+    EXPECT_NO_THROW((void)measure_memory(access, PageSize::Small, 1));
+    EXPECT_NO_THROW((void)measure_memory(access, PageSize::Huge, 2));
   }
 }
 
