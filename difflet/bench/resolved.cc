@@ -9,7 +9,8 @@ using artifact::JsonFields;
 
 Resolved resolve(const Scenario& scenario, const EngineSpec& engine) {
   Resolved r;
-  static_cast<Request&>(r) = scenario;
+  const Request& asked = scenario;
+  static_cast<Request&>(r) = asked;
   r.engine = engine.name;
   r.options = engine.options;
   if (const auto dtype = r.options.find("dtype"); dtype != r.options.end()) {

@@ -35,7 +35,7 @@ fs::path own_path() { return fs::read_symlink("/proc/self/exe"); }
 
 // The source folder: where bench/scenarios is, above the current folder or above this program.
 fs::path source_folder() {
-  for (fs::path start : {fs::current_path(), own_path().parent_path()}) {
+  for (const fs::path& start : {fs::current_path(), own_path().parent_path()}) {
     for (fs::path folder = start;; folder = folder.parent_path()) {
       if (fs::is_directory(folder / "bench" / "scenarios")) {
         return folder;

@@ -208,7 +208,8 @@ void take_statistics(const Run& run, const RowwiseKernels& kernels, const GroupN
     kernels.group_norm_sums(args, b, p0, std::min(args.pixels, p0 + kGroupNormPixels),
                             sums + c * groups * 2);
   });
-  const auto count = static_cast<double>(args.pixels * (args.channels / groups));
+  const std::int64_t channels = args.channels / groups;
+  const auto count = static_cast<double>(args.pixels * channels);
   for (std::int64_t g = 0; g < groups; ++g) {
     double sum = 0;
     double squares = 0;
@@ -305,7 +306,7 @@ void plan_group_statistics(Planner& p, NodeId id, const graph::GroupStatistics& 
                GroupNormArgs args = shape_args;
                args.x = const_rows(run, x, x.offset, args.channels);
                for (std::int64_t b = 0; b < args.batch; ++b) {
-                 double* values = run.at<double>(stats);
+                 auto* values = run.at<double>(stats);
                  take_statistics(run, *kernels, args, b, run.at<double>(sums), values);
                  std::copy(values, values + args.groups * 2,
                            run.at<float>(y) + b * args.groups * 2);

@@ -171,8 +171,8 @@ struct AmxLinear {
   }
 
   struct Tail {
-    const LinearArgs* args;
-    Finish finish;
+    const LinearArgs* args = nullptr;
+    Finish finish = nullptr;
     const float* c = nullptr;  // [rows][32]
     std::int64_t row = 0, end = 0;
     std::int64_t col = 0, cols = 0;
@@ -355,8 +355,11 @@ struct AmxLinear {
     ahead.lines = static_cast<int>(ceil_div(kStepBytes / 64 / 4, units));
   }
 
+  // `pending` keeps `to` and writes there.
+  // NOLINTBEGIN(readability-non-const-parameter)
   static void multiply_chunk(const Task& t, const Slice& s, std::int64_t chunk, const float* from,
                              float* to, Pending& pending, Ahead& ahead, Tail& tail) {
+    // NOLINTEND(readability-non-const-parameter)
     Block b;
     b.strip_bytes = s.count * kTileBytes;
     b.b = t.weights(s.panel(chunk), s.chunk_step(chunk));
