@@ -8,8 +8,10 @@
 namespace difflet::cpu {
 namespace {  // NOLINT(google-build-namespaces): each unit must own its copy
 
-// A tile holds 16 x 16 f32, or 16 x 32 bf16; as a right factor 16 pairs along K x 16 columns x 2.
+// A tile holds 16 x 16 f32 or s32, 16 x 32 bf16, or 16 x 64 s8. As a right factor it holds 16 pairs of
+// bf16 (fours of s8) along K x 16 columns x 2 (4).
 constexpr std::int64_t kTileRows = 16, kTileK = 32, kTileBytes = 1024, kTileRowBytes = 64;
+constexpr std::int64_t kTileS8K = 64;
 
 // Own assembly: compilers' intrinsics do not say which memory they read and write, and g++ 12's
 // configuration load reads 8 of its 64 bytes as far as the optimizer knows. The compiler itself never
@@ -61,6 +63,11 @@ struct AmxTiles {
   template <int kC, int kA, int kB>
   [[gnu::always_inline]] static void dot() {
     __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kC), "i"(kA), "i"(kB));
+  }
+  // C += A . B, fours of s8 along K into s32, which wraps around.
+  template <int kC, int kA, int kB>
+  [[gnu::always_inline]] static void dot_s8() {
+    __asm__ volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kC), "i"(kA), "i"(kB));
   }
 };
 

@@ -81,8 +81,27 @@ struct EmulatedTiles {
       }
     }
   }
+  // TDPBSSD: exact, modulo 2^32.
+  template <int kC, int kA, int kB>
+  static void dot_s8() {
+    require_configured();
+    for (std::int64_t m = 0; m < kTileRows; ++m) {
+      for (std::int64_t n = 0; n < 16; ++n) {
+        std::uint32_t sum = word<kC>(m, n);
+        for (std::int64_t k = 0; k < 16; ++k) {
+          const std::uint32_t a = word<kA>(m, k);
+          const std::uint32_t b = word<kB>(k, n);
+          for (int shift = 0; shift < 32; shift += 8) {
+            sum += static_cast<std::uint32_t>(signed_byte(a >> shift) * signed_byte(b >> shift));
+          }
+        }
+        __builtin_memcpy(state.tile[kC] + m * kTileRowBytes + n * 4, &sum, 4);
+      }
+    }
+  }
 
  private:
+  static std::int32_t signed_byte(std::uint32_t v) { return static_cast<std::int8_t>(v & 0xff); }
   template <int kTile>
   static std::uint32_t word(std::int64_t row, std::int64_t column) {
     std::uint32_t v = 0;

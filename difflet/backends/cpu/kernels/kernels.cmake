@@ -2,7 +2,7 @@
 set(DIFFLET_FLAGS_avx2 -mavx2 -mfma -mf16c)
 set(DIFFLET_FLAGS_avx512 ${DIFFLET_FLAGS_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl)
 set(DIFFLET_FLAGS_avx512bf16 ${DIFFLET_FLAGS_avx512} -mavx512bf16)
-set(DIFFLET_FLAGS_amx ${DIFFLET_FLAGS_avx512bf16} -mamx-tile -mamx-bf16)
+set(DIFFLET_FLAGS_amx ${DIFFLET_FLAGS_avx512bf16} -mamx-tile -mamx-bf16 -mamx-int8)
 
 file(GLOB DIFFLET_KERNEL_SOURCES CONFIGURE_DEPENDS "${CMAKE_CURRENT_LIST_DIR}/*.cc")
 set(DIFFLET_KERNEL_TESTS ${DIFFLET_KERNEL_SOURCES})

@@ -54,8 +54,9 @@ Level highest_level() noexcept {
   const bool f_dq_bw_vl = has(seven.ebx, bit(16) | bit(17) | bit(30) | bit(31));
   const bool avx512 = avx2 && f_dq_bw_vl && (states & kZmm) == kZmm;
   const bool bf16 = avx512 && has(seven_one.eax, bit(5));
-  const bool amx_bf16_tile = has(seven.edx, bit(22) | bit(24));
-  if (bf16 && amx_bf16_tile && (states & kTiles) == kTiles && tiles_permitted()) return Level::Amx;
+  const bool amx_bf16_tile_int8 = has(seven.edx, bit(22) | bit(24) | bit(25));
+  if (bf16 && amx_bf16_tile_int8 && (states & kTiles) == kTiles && tiles_permitted())
+    return Level::Amx;
   if (bf16) return Level::Avx512Bf16;
   if (avx512) return Level::Avx512;
   return avx2 ? Level::Avx2 : Level::Scalar;
