@@ -33,6 +33,9 @@ HostTensor scalar_tensor(DType dtype, double value) {
     case DType::Bool:
       store(tensor, static_cast<std::uint8_t>(value != 0 ? 1 : 0));
       break;
+    case DType::I8:
+      store(tensor, static_cast<std::int8_t>(value));
+      break;
     case DType::U8:
       store(tensor, static_cast<std::uint8_t>(value));
       break;

@@ -15,6 +15,11 @@ class Expansion {
  public:
   Expansion(Graph& to, std::span<const NodeId> inputs) : b_(to), in_(inputs) {}
 
+  // x with a row axis; for w8a8 in whole numbers, with the scale [..., M, 1].
+  struct ProductRows {
+    NodeId x = 0, scale = 0;
+  };
+  ProductRows product_rows(const Linear& op);
   NodeId operator()(const Linear& op);
   NodeId operator()(const Activate& op) { return activation(f32(0), op.act); }
   NodeId operator()(const LayerNorm& op);
@@ -84,18 +89,44 @@ NodeId Expansion::normalize(NodeId x, const Dims& axes, double eps) {
   return b_.mul(x, b_.unary(UnaryKind::Rsqrt, b_.add(mean, b_.f32(eps))));
 }
 
-NodeId Expansion::operator()(const Linear& op) {
+Expansion::ProductRows Expansion::product_rows(const Linear& op) {
   NodeId x = f32(0);
-  const Shape shape = b_.shape(x);
-  const NodeId weight = b_.transpose(f32(1), {1, 0});
-  if (shape.rank() == 1) {
-    x = b_.reshape(x, Shape{1, shape[0]});
+  if (b_.shape(x).rank() == 1) {
+    x = b_.reshape(x, Shape{1, b_.shape(x)[0]});
   }
-  NodeId y = b_.matmul(x, weight);
+  if (op.quant != WeightQuant::W8A8) {
+    return {.x = x};
+  }
+  if (op.smooth) {
+    x = b_.mul(x, f32(3));
+  }
+  constexpr double kLargest = 127;
+  const Dims axes{last_axis(x)};
+  const NodeId most = b_.reduce(ReduceKind::Max, b_.unary(UnaryKind::Abs, x), axes);
+  const NodeId scale = b_.mul(most, b_.f32(1 / kLargest));
+  // A row of zeros stays one, whatever it is divided by.
+  const NodeId divisor = b_.binary(BinaryKind::Max, most, b_.f32(1e-30));
+  const NodeId ratio = b_.mul(x, b_.binary(BinaryKind::Div, b_.f32(kLargest), divisor));
+  // At this size the last place of an f32 is one: adding it rounds to the nearest, ties to even.
+  const NodeId shift = b_.f32(0x1.8p23);
+  return {.x = b_.sub(b_.add(ratio, shift), shift), .scale = scale};
+}
+
+NodeId Expansion::operator()(const Linear& op) {
+  const Shape shape = b_.shape(in_[0]);
+  const NodeId weight = b_.transpose(f32(1), {1, 0});
+  const ProductRows rows = product_rows(op);
+  NodeId y = b_.matmul(rows.x, weight);
+  if (op.quant == WeightQuant::W8A8) {
+    y = b_.mul(y, rows.scale);
+  }
+  if (op.quant != WeightQuant::None) {
+    y = b_.mul(y, f32(2));
+  }
   if (shape.rank() == 1) {
     y = b_.reshape(y, Shape{b_.shape(y)[1]});
   }
-  std::size_t i = 2;
+  std::size_t i = op.epilogue();
   if (op.bias) {
     y = b_.add(y, f32(i++));
   }

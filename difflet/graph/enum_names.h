@@ -15,6 +15,7 @@ std::span<const std::string_view> names(BinaryKind) noexcept;
 std::span<const std::string_view> names(CompareKind) noexcept;
 std::span<const std::string_view> names(ReduceKind) noexcept;
 std::span<const std::string_view> names(Activation) noexcept;
+std::span<const std::string_view> names(WeightQuant) noexcept;
 std::span<const std::string_view> names(RopePairs) noexcept;
 
 template <typename E>

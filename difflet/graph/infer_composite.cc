@@ -16,7 +16,7 @@ void Inference::broadcasts(std::size_t i, std::string_view name, const Shape& sh
 }
 
 Type Inference::operator()(const Linear& op) const {
-  arity(2U + (op.bias ? 1U : 0U) + (op.mul ? 1U : 0U) + (op.residual ? 1U : 0U));
+  arity(op.epilogue() + (op.bias ? 1U : 0U) + (op.mul ? 1U : 0U) + (op.residual ? 1U : 0U));
   const Type& x = floating(0);
   const Shape& w = in_[1].shape;
   expect(w.rank() == 2, "weight must be [N, K], not {}", in_[1].str());
@@ -24,9 +24,21 @@ Type Inference::operator()(const Linear& op) const {
   const std::size_t last = x.shape.rank() - 1;
   expect(x.shape[last] == w[1], "x {} does not fit weight {} (last axis {}, weight axis 1 {})",
          x.str(), in_[1].str(), x.shape[last], w[1]);
-  weight(1, "weight", w);
+  const bool quantised = op.quant != WeightQuant::None;
+  expect(!op.smooth || op.quant == WeightQuant::W8A8, "only the x of w8a8 is smoothed");
+  if (quantised) {
+    expect(in_[1].dtype == DType::I8, "weight must be i8, not {}", in_[1].str());
+    expect(in_[2] == Type{DType::F32, Shape{w[0]}}, "scale must be f32[{}], not {}", w[0],
+           in_[2].str());
+  } else {
+    weight(1, "weight", w);
+  }
+  if (op.smooth) {
+    expect(in_[3] == Type{DType::F32, Shape{w[1]}}, "smooth must be f32[{}], not {}", w[1],
+           in_[3].str());
+  }
   const Type result{x.dtype, x.shape.with(last, w[0])};
-  std::size_t i = 2;
+  std::size_t i = op.epilogue();
   if (op.bias) {
     weight(i++, "bias", Shape{w[0]});
   }

@@ -14,6 +14,7 @@ constexpr Names kBinary = {"add", "sub", "mul", "div", "max", "min", "pow"};
 constexpr Names kCompare = {"eq", "ne", "lt", "le", "gt", "ge"};
 constexpr Names kReduce = {"sum", "max", "min", "mean"};
 constexpr Names kActivation = {"none", "gelu_tanh", "gelu_erf", "quick_gelu", "silu", "relu"};
+constexpr Names kWeightQuant = {"none", "w8a16", "w8a8"};
 constexpr Names kRopePairs = {"interleaved", "half"};
 
 }  // namespace
@@ -24,6 +25,7 @@ std::span<const std::string_view> names(BinaryKind) noexcept { return kBinary; }
 std::span<const std::string_view> names(CompareKind) noexcept { return kCompare; }
 std::span<const std::string_view> names(ReduceKind) noexcept { return kReduce; }
 std::span<const std::string_view> names(Activation) noexcept { return kActivation; }
+std::span<const std::string_view> names(WeightQuant) noexcept { return kWeightQuant; }
 std::span<const std::string_view> names(RopePairs) noexcept { return kRopePairs; }
 
 std::string_view op_name(const Op& op) noexcept {

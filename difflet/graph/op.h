@@ -35,6 +35,9 @@ enum class BinaryKind : std::uint8_t { Add, Sub, Mul, Div, Max, Min, Pow };
 enum class CompareKind : std::uint8_t { Eq, Ne, Lt, Le, Gt, Ge };
 enum class ReduceKind : std::uint8_t { Sum, Max, Min, Mean };
 enum class Activation : std::uint8_t { None, GeluTanh, GeluErf, QuickGelu, Silu, Relu };
+// How the weights of a Linear are held: as its operand says; int8 with one scale a row, multiplied as
+// floats (W8A16); int8 with rows of x quantised as they come, products in integers (W8A8).
+enum class WeightQuant : std::uint8_t { None, W8A16, W8A8 };
 // Which channels of a head rotate together: (2k, 2k+1), or (k, k + d/2).
 enum class RopePairs : std::uint8_t { Interleaved, Half };
 
@@ -299,17 +302,28 @@ struct RingShift {
 
 // ---- composites: one decomposition each (graph/decompose.h); a backend may claim them -------------
 
-// (x [..., K], weight [N, K], bias [N]?, mul [..., N]?, residual [..., N]?):
-//   residual + mul * act(x . weight^T + bias); mul broadcasts as in NumPy.
+// (x [..., K], weight [N, K], scale f32 [N]?, smooth f32 [K]?, bias [N]?, mul [..., N]?,
+// residual [..., N]?): residual + mul * act(x . weight^T + bias); mul broadcasts as in NumPy.
+// With `quant` the weight is i8 and the product is
+//   w8a16: (x . weight^T) * scale
+//   w8a8:  (q . weight^T) * s * scale; a = x * smooth, s = max |a| / 127 of each row,
+//          q = a / s to the nearest integer, ties to even (0 where s is 0)
 struct Linear {
   static constexpr std::string_view kName = "linear";
   bool bias = false;
   Activation act = Activation::None;
   bool mul = false;
   bool residual = false;
+  WeightQuant quant = WeightQuant::None;
+  bool smooth = false;  // w8a8 only
   template <typename S, typename V>
   static void visit_fields(S& s, V&& v) {
     v("bias", s.bias), v("act", s.act), v("mul", s.mul), v("residual", s.residual);
+    v("quant", s.quant), v("smooth", s.smooth);
+  }
+  // Index of the first operand after those of the product: the bias, if there is one.
+  std::size_t epilogue() const {
+    return 2U + (quant != WeightQuant::None ? 1U : 0U) + (smooth ? 1U : 0U);
   }
 };
 struct Activate {

@@ -153,6 +153,9 @@ void Parser::decimals(HostTensor& tensor) {
       case DType::Bool:
         put(i, static_cast<std::uint8_t>(cursor_.number<std::uint8_t>() != 0 ? 1 : 0));
         break;
+      case DType::I8:
+        put(i, static_cast<std::int8_t>(cursor_.number<std::int8_t>()));
+        break;
       case DType::U8:  // value(DType&) refuses it
         break;
     }

@@ -50,6 +50,9 @@ std::string decimals(const HostTensor& t) {
     case DType::Bool:
       std::ranges::for_each(t.as<std::uint8_t>(), [&](std::uint8_t v) { append(v != 0 ? 1 : 0); });
       break;
+    case DType::I8:
+      std::ranges::for_each(t.as<std::int8_t>(), [&](std::int8_t v) { append(int{v}); });
+      break;
     case DType::U8:
       std::ranges::for_each(t.as<std::uint8_t>(), [&](std::uint8_t v) { append(int{v}); });
       break;

@@ -168,13 +168,13 @@ TEST(Checkpoint, RefusesIndexesThatDisagreeWithTheShards) {
 
 TEST(Checkpoint, UnsupportedTensorsAreThereButCannotBeRead) {
   const TemporaryFolder folder;
-  const std::string header = R"({"q":{"dtype":"I8","shape":[1],"data_offsets":[0,1]}} )";
+  const std::string header = R"({"q":{"dtype":"F8_E8M0","shape":[1],"data_offsets":[0,1]}})";
   std::string bytes(8, '\0');
   bytes[0] = static_cast<char>(header.size());
   write_text(folder / "model.safetensors", bytes + header + "x");
   const Checkpoint c = Checkpoint::open(folder.path());
   EXPECT_TRUE(c.has("q"));
-  EXPECT_ERROR(c.entry("q"), ErrorCode::Unsupported, "dtype I8");
+  EXPECT_ERROR(c.entry("q"), ErrorCode::Unsupported, "dtype F8_E8M0");
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ constexpr std::array<FileDType, 20> kFileDTypes = {{
     {"I32", 32, DType::I32},      {"I64", 64, DType::I64},      {"BOOL", 8, DType::Bool},
     {"F64", 64, std::nullopt},    {"F8_E4M3", 8, std::nullopt}, {"F8_E5M2", 8, std::nullopt},
     {"F8_E8M0", 8, std::nullopt}, {"F6_E2M3", 6, std::nullopt}, {"F6_E3M2", 6, std::nullopt},
-    {"F4", 4, std::nullopt},      {"U8", 8, DType::U8},         {"I8", 8, std::nullopt},
+    {"F4", 4, std::nullopt},      {"U8", 8, DType::U8},         {"I8", 8, DType::I8},
     {"U16", 16, std::nullopt},    {"I16", 16, std::nullopt},    {"U32", 32, std::nullopt},
     {"U64", 64, std::nullopt},    {"C64", 64, std::nullopt},
 }};

@@ -97,6 +97,7 @@ void check_finite(std::string_view name, const HostTensor& tensor) {
     case DType::I64:
     case DType::Bool:
     case DType::U8:
+    case DType::I8:
       return;
   }
   check(at == size, ErrorCode::DataLoss, "tensor '{}' holds NaN or infinity at element {} of {}",

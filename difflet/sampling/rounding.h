@@ -19,6 +19,7 @@ inline float rounded(float value, DType dtype) noexcept {
     case DType::I64:
     case DType::Bool:
     case DType::U8:
+    case DType::I8:
       break;
   }
   return value;

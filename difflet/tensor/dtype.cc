@@ -11,8 +11,14 @@ struct DTypeRow {
 };
 
 // Position = enumerator value.
-constexpr std::array<DTypeRow, 7> kDTypes = {
-    {{"f32", 4}, {"f16", 2}, {"bf16", 2}, {"i32", 4}, {"i64", 8}, {"bool", 1}, {"u8", 1}}};
+constexpr std::array<DTypeRow, 8> kDTypes = {{{"f32", 4},
+                                              {"f16", 2},
+                                              {"bf16", 2},
+                                              {"i32", 4},
+                                              {"i64", 8},
+                                              {"bool", 1},
+                                              {"u8", 1},
+                                              {"i8", 1}}};
 
 const DTypeRow& row(DType t) noexcept { return kDTypes[static_cast<std::size_t>(t)]; }
 

@@ -1,4 +1,5 @@
-// Element types and their conversion. U8 is for bytes in files: graphs have no such type.
+// Element types and their conversion. U8 is for bytes in files: graphs have no such type. I8 is for
+// quantised weights.
 #pragma once
 
 #include <bit>
@@ -9,7 +10,7 @@
 
 namespace difflet {
 
-enum class DType : std::uint8_t { F32, F16, BF16, I32, I64, Bool, U8 };
+enum class DType : std::uint8_t { F32, F16, BF16, I32, I64, Bool, U8, I8 };
 
 std::size_t dtype_bytes(DType t) noexcept;
 std::string_view dtype_name(DType t) noexcept;                     // "f32", "bf16", ...

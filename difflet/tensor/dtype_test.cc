@@ -22,8 +22,8 @@ double f16_value(std::uint16_t h) {
 }
 
 TEST(DType, NamesAndSizes) {
-  for (const DType t :
-       {DType::F32, DType::F16, DType::BF16, DType::I32, DType::I64, DType::Bool, DType::U8}) {
+  for (const DType t : {DType::F32, DType::F16, DType::BF16, DType::I32, DType::I64, DType::Bool,
+                        DType::U8, DType::I8}) {
     EXPECT_EQ(parse_dtype(dtype_name(t)), t);
   }
   EXPECT_EQ(dtype_name(DType::BF16), "bf16");

@@ -49,6 +49,8 @@ void for_each_value(const HostTensor& t, const Put& put) {
       return loop(t.as<std::uint8_t>(), [](std::uint8_t x) -> std::int64_t { return x != 0; });
     case DType::U8:
       return loop(t.as<std::uint8_t>(), widen);
+    case DType::I8:
+      return loop(t.as<std::int8_t>(), widen);
   }
 }
 
@@ -56,6 +58,13 @@ template <typename T, typename Convert>
 void fill_from(const HostTensor& from, HostTensor& to, const Convert& convert) {
   const std::span<T> out = to.mutable_as<T>();
   for_each_value(from, [&](std::size_t i, auto x) { out[i] = convert(x); });
+}
+
+std::int8_t checked_i8(std::int64_t x) {
+  check(
+      x >= std::numeric_limits<std::int8_t>::min() && x <= std::numeric_limits<std::int8_t>::max(),
+      ErrorCode::InvalidArgument, "{} does not fit i8", x);
+  return static_cast<std::int8_t>(x);
 }
 
 std::int32_t checked_i32(std::int64_t x) {
@@ -151,6 +160,10 @@ HostTensor HostTensor::to(DType dtype) const {
     case DType::U8:
       fill_from<std::uint8_t>(*this, out,
                               [](auto x) { return checked_u8(static_cast<std::int64_t>(x)); });
+      break;
+    case DType::I8:
+      fill_from<std::int8_t>(*this, out,
+                             [](auto x) { return checked_i8(static_cast<std::int64_t>(x)); });
       break;
   }
   return out;

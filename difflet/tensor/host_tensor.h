@@ -39,7 +39,7 @@ class HostTensor {
   }
 
   // Converts floats among each other (round to nearest even) and integers, bool included, among each
-  // other. Throws InvalidArgument for any other pair and for an i64 that does not fit.
+  // other. Throws InvalidArgument for any other pair and for an integer that does not fit.
   HostTensor to(DType dtype) const;
   HostTensor reshaped(const Shape& shape) const;  // same bytes
   std::vector<float> to_floats() const;           // any dtype

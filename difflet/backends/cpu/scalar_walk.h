@@ -43,6 +43,8 @@ inline float load_float(const Run& run, const View& v, std::int64_t i) {
       return load_as<std::uint8_t>(p) != 0 ? 1.0F : 0.0F;
     case DType::U8:
       return static_cast<float>(load_as<std::uint8_t>(p));
+    case DType::I8:
+      return static_cast<float>(load_as<std::int8_t>(p));
   }
   return 0;
 }
@@ -71,6 +73,9 @@ inline void store_float(const Run& run, const View& v, std::int64_t i, float val
     case DType::U8:
       store_as(p, static_cast<std::uint8_t>(value));
       return;
+    case DType::I8:
+      store_as(p, static_cast<std::int8_t>(value));
+      return;
   }
 }
 
@@ -84,6 +89,8 @@ inline std::int64_t load_integer(const Run& run, const View& v, std::int64_t i) 
     case DType::Bool:
     case DType::U8:
       return load_as<std::uint8_t>(p);
+    case DType::I8:
+      return load_as<std::int8_t>(p);
     default:
       return static_cast<std::int64_t>(load_float(run, v, i));
   }
@@ -103,6 +110,9 @@ inline void store_integer(const Run& run, const View& v, std::int64_t i, std::in
       return;
     case DType::U8:
       store_as(p, static_cast<std::uint8_t>(value));
+      return;
+    case DType::I8:
+      store_as(p, static_cast<std::int8_t>(value));
       return;
     default:
       store_float(run, v, i, static_cast<float>(value));

@@ -43,6 +43,11 @@ Value Value::rounded() && {
       std::ranges::transform(ints, ints.begin(),
                              [](std::int64_t i) -> std::int64_t { return i != 0 ? 1 : 0; });
       break;
+    case DType::I8:
+      std::ranges::transform(ints, ints.begin(), [](std::int64_t i) {
+        return static_cast<std::int64_t>(static_cast<std::int8_t>(i));
+      });
+      break;
     case DType::U8:
       std::ranges::transform(ints, ints.begin(), [](std::int64_t i) {
         return static_cast<std::int64_t>(static_cast<std::uint8_t>(i));
@@ -66,6 +71,9 @@ Value from_host(const HostTensor& tensor) {
       break;
     case DType::I64:
       load<std::int64_t>(tensor, value.ints);
+      break;
+    case DType::I8:
+      load<std::int8_t>(tensor, value.ints);
       break;
     default:
       load<std::uint8_t>(tensor, value.ints);
@@ -92,6 +100,10 @@ HostTensor to_host(const Value& value) {
       break;
     case DType::I64:
       store<std::int64_t>(value.ints, out, [](std::int64_t i) { return i; });
+      break;
+    case DType::I8:
+      store<std::int8_t>(value.ints, out,
+                         [](std::int64_t i) { return static_cast<std::int8_t>(i); });
       break;
     case DType::Bool:
     case DType::U8:

@@ -43,7 +43,9 @@ class Refusals {
   Reason operator()(const ReduceScatter&) const { return {}; }
   Reason operator()(const AllToAll&) const { return {}; }
   Reason operator()(const RingShift&) const { return {}; }
-  Reason operator()(const Linear& op) const { return one_for_all(1, op.bias ? 2 : 1, "weight"); }
+  Reason operator()(const Linear& op) const {
+    return one_for_all(1, op.epilogue() - (op.bias ? 0U : 1U), "weight");
+  }
   Reason operator()(const Activate&) const { return {}; }
   Reason operator()(const LayerNorm& op) const {
     return one_for_all(1, op.affine ? 2 : 0, "weight");
@@ -159,10 +161,10 @@ class Rules {
   NodeId operator()(const RingShift& op) { return to_.add(op, {x(0)}); }
   NodeId operator()(const Linear& op) {
     // x gives the result its shape; only a mul or a residual may have the axis.
-    std::vector<NodeId> operands{repeated(0), x(1)};
-    std::size_t i = 2;
-    if (op.bias) {
-      operands.push_back(x(i++));
+    std::vector<NodeId> operands{repeated(0)};
+    std::size_t i = 1;
+    for (const std::size_t shared = op.epilogue() + (op.bias ? 1U : 0U); i < shared; ++i) {
+      operands.push_back(x(i));
     }
     if (op.mul) {
       operands.push_back(aligned(i++));
