@@ -19,7 +19,7 @@
 // Private to the kernel units of the level; include after a vec_*.h of 16 lanes.
 #pragma once
 
-#include "difflet/backends/cpu/kernels/amx_tiles.h"
+#include "difflet/backends/cpu/kernels/amx_product.h"
 #include "difflet/backends/cpu/kernels/linear_impl.h"
 
 namespace difflet::cpu {
@@ -39,11 +39,12 @@ struct AmxLinearConfig {
 
 template <class Tiles, class Config>
 struct AmxLinear {
-  static constexpr std::int64_t kUnit = 2 * kTileRows;        // rows of a block of 2 x 2 tiles
-  static constexpr std::int64_t kCols = 32;                   // of a panel
-  static constexpr std::int64_t kStepBytes = 2 * kTileBytes;  // of a panel
-  static constexpr std::int64_t kCFloats = kUnit * kCols;     // sums of a unit, [32][32]
-  static constexpr std::int64_t kCStride = kCols * 4;         // bytes
+  using Product = AmxProduct<Tiles>;
+  using Pending = typename Product::Pending;
+  static constexpr std::int64_t kUnit = Product::kRows;  // rows of a block of 2 x 2 tiles
+  static constexpr std::int64_t kCols = Product::kCols;  // of a panel
+  static constexpr std::int64_t kStepBytes = Product::kStepBytes;
+  static constexpr std::int64_t kCStride = Product::kStride;
 
   static std::int64_t steps_of(std::int64_t k) { return ceil_div(k, kTileK); }
   static std::int64_t panels_of(std::int64_t n) { return ceil_div(n, kCols); }
@@ -211,86 +212,16 @@ struct AmxLinear {
     }
   };
 
-  // ---- products ---------------------------------------------------------------------------------
+  // What is done behind the products of tiles.
+  struct Slot {
+    Ahead ahead;
+    Tail* tail = nullptr;
 
-  struct Block {
-    const char* a = nullptr;       // tiles of the first strip
-    std::int64_t strip_bytes = 0;  // to the second
-    const char* b = nullptr;       // the chunk
-    std::int64_t steps = 0;        // >= 1
-    const float* from = nullptr;   // sums so far; null: none
-    float* pending = nullptr;      // where the sums that the tiles still hold belong; null: none
-  };
-
-  // Tile kTile of the sums is stored where it belongs and takes up this block's sums.
-  template <int kTile>
-  [[gnu::always_inline]] static void enter(const Block& b) {
-    constexpr std::int64_t kAt = kTile / 2 * kTileRows * kCols + kTile % 2 * 16;
-    if (b.pending != nullptr) Tiles::template store<kTile>(b.pending + kAt, kCStride);
-    if (b.from == nullptr) {
-      Tiles::template zero<kTile>();
-    } else {
-      Tiles::template load<kTile>(b.from + kAt, kCStride);
-    }
-  }
-
-  // One step of K: 2 x 2 tiles, or 1 x 2 with one strip.
-  template <int kStrips, bool kFirst>
-  [[gnu::always_inline]] static void step(const Block& blk, const char* a, const char* b,
-                                          Ahead& ahead, Tail& tail) {
-    Tiles::template load_passing<4>(a, kTileRowBytes);
-    Tiles::template load<6>(b, kTileRowBytes);
-    if constexpr (kFirst) enter<0>(blk);
-    Tiles::template dot<0, 4, 6>();
-    ahead.fetch_weights();
-    Tiles::template load<7>(b + kTileBytes, kTileRowBytes);
-    if constexpr (kFirst) enter<1>(blk);
-    Tiles::template dot<1, 4, 7>();
-    ahead.fetch_weights();
-    if constexpr (kStrips == 2) {
-      Tiles::template load_passing<5>(a + blk.strip_bytes, kTileRowBytes);
-      if constexpr (kFirst) enter<2>(blk);
-      Tiles::template dot<2, 5, 6>();
-    }
-    if constexpr (!kFirst) tail.one();
-    ahead.fetch_weights();
-    if constexpr (kStrips == 2) {
-      if constexpr (kFirst) enter<3>(blk);
-      Tiles::template dot<3, 5, 7>();
-    }
-    ahead.fetch_weights();
-    ahead.fetch_sums();
-  }
-
-  template <int kStrips>
-  static void multiply(const Block& blk, Ahead& shared_ahead, Tail& tail) {
-    Ahead ahead = shared_ahead;  // in registers
-    const char* a = blk.a;
-    const char* b = blk.b;
-    step<kStrips, true>(blk, a, b, ahead, tail);
-#pragma GCC unroll 1
-    for (std::int64_t k = 1; k < blk.steps; ++k) {
-      a += kTileBytes;
-      b += kStepBytes;
-      step<kStrips, false>(blk, a, b, ahead, tail);
-    }
-    shared_ahead = ahead;
-  }
-
-  // The sums that the tiles still hold.
-  struct Pending {
-    float* to = nullptr;
-    int strips = 0;
-
-    void store() {
-      if (to == nullptr) return;
-      Tiles::template store<0>(to, kCStride);
-      Tiles::template store<1>(to + 16, kCStride);
-      if (strips == 2) {
-        Tiles::template store<2>(to + kTileRows * kCols, kCStride);
-        Tiles::template store<3>(to + kTileRows * kCols + 16, kCStride);
-      }
-      to = nullptr;
+    template <int kProduct, bool kFirst>
+    [[gnu::always_inline]] void behind() {
+      if constexpr (kProduct == 2 && !kFirst) tail->one();
+      ahead.fetch_weights();
+      if constexpr (kProduct == 3) ahead.fetch_sums();
     }
   };
 
@@ -358,9 +289,9 @@ struct AmxLinear {
   // `pending` keeps `to` and writes there.
   // NOLINTBEGIN(readability-non-const-parameter)
   static void multiply_chunk(const Task& t, const Slice& s, std::int64_t chunk, const float* from,
-                             float* to, Pending& pending, Ahead& ahead, Tail& tail) {
+                             float* to, Pending& pending, Slot& slot) {
     // NOLINTEND(readability-non-const-parameter)
-    Block b;
+    typename Product::Block b;
     b.strip_bytes = s.count * kTileBytes;
     b.b = t.weights(s.panel(chunk), s.chunk_step(chunk));
     b.steps = s.chunk_steps(chunk);
@@ -373,9 +304,9 @@ struct AmxLinear {
       b.from = from == nullptr ? nullptr : from + at;
       b.pending = pending.to;
       if (strips == 2) {
-        multiply<2>(b, ahead, tail);
+        Product::template multiply<2, Passing::Left>(b, slot);
       } else {
-        multiply<1>(b, ahead, tail);
+        Product::template multiply<1, Passing::Left>(b, slot);
       }
       pending = {to + at, strips};
     }
@@ -385,7 +316,8 @@ struct AmxLinear {
     const bool last = s.step + s.count == t.steps;
     const std::int64_t chunks = s.chunks();
     Tail tail{&t.a, finish_of(t.a.act)};
-    Ahead ahead;
+    Slot slot{{}, &tail};
+    Ahead& ahead = slot.ahead;
     Pending pending;
     for (std::int64_t p = s.first; p < s.last; ++p) {
       float* const sums = t.sums + (p - s.first) * t.panel_floats();
@@ -400,7 +332,7 @@ struct AmxLinear {
         const std::int64_t chunk = (p - s.first) * chunks + c;
         const float* from = c > 0 ? to : s.step > 0 ? sums : nullptr;
         start_fetching(t, s, chunk, ahead);
-        multiply_chunk(t, s, chunk, from, to, pending, ahead, tail);
+        multiply_chunk(t, s, chunk, from, to, pending, slot);
       }
       if (!last) continue;
       // The tail starts before its last unit is stored, and gets there after that: a unit's first step
