@@ -8,13 +8,11 @@
 // Private to the kernel units; include after one vec_*.h.
 #pragma once
 
-#include "difflet/backends/cpu/kernels/attention.h"
+#include "difflet/backends/cpu/kernels/attention_keys.h"
 #include "difflet/backends/cpu/kernels/pack.h"
 
 namespace difflet::cpu {
 namespace {  // NOLINT(google-build-namespaces): each unit must own its copy
-
-constexpr float kMinusInf = -__builtin_inff();
 
 inline void fill(float* p, std::int64_t count, float value) {
   std::int64_t i = 0;
@@ -42,9 +40,10 @@ template <class Config>
 struct Attention {
   using Dot = typename Config::Dot;
   static constexpr bool kPairs = Dot::kPairs;
+  static constexpr Elem kWord = kPairs ? Elem::Bf16 : Elem::F32;
   static constexpr std::int64_t kRows = Config::kRows;
   static constexpr std::int64_t kCols = Config::kVecs * Vec::kLanes;
-  static constexpr std::int64_t kWordElems = word_elems<kPairs>();
+  static constexpr std::int64_t kWordElems = word_elems<kWord>();
   static constexpr std::int64_t kBlockKeys = Config::kBlockKeys;
   static_assert(kBlockKeys % kCols == 0 && kCols % (2 * Vec::kLanes) == 0);
 
@@ -73,11 +72,6 @@ struct Attention {
     std::int64_t words() const { return tile_top_at() + kRows * Vec::kLanes; }
   };
   static constexpr std::int64_t kScoreStride = kBlockKeys + 16;
-
-  // The keys [lo, hi) that a query sees.
-  struct Span {
-    std::int64_t lo, hi;
-  };
 
   struct State {
     const AttentionArgs& a;
@@ -131,30 +125,12 @@ struct Attention {
            sizeof(Word);
   }
 
-  static Span span(const State& s, std::int64_t query) {
-    Span r{0, s.a.k_len};
-    if (s.a.causal) r.hi = smaller(r.hi, query + 1 + s.a.k_len - s.a.q_len);
-    const std::int64_t at = s.batch * s.a.q_len + query;
-    if (s.a.key_min != nullptr) r.lo = larger(r.lo, s.a.key_min[at]);
-    if (s.a.key_max != nullptr) r.hi = smaller(r.hi, s.a.key_max[at]);
-    return r;
-  }
-  static Span unite(const State& s, std::int64_t query, std::int64_t count) {
-    Span u{s.a.k_len, 0};
-    for (std::int64_t i = 0; i < count; ++i) {
-      const Span r = span(s, query + i);
-      if (r.lo >= r.hi) continue;
-      u = {smaller(u.lo, r.lo), larger(u.hi, r.hi)};
-    }
-    return u;
-  }
-
   static void start(const State& s) {
     const AttentionArgs& a = s.a;
     for (std::int64_t r = 0; r < s.rows; ++r) {
       const std::int64_t at = s.batch * a.q.batch + (s.first + r) * a.q.token + s.head * a.q.head;
-      pack_row<kPairs>(element(a.q.data, a.elem, at), a.elem, a.q.token, a.head_dim,
-                       s.q + r * s.l.q_words);
+      pack_row<kWord>(element(a.q.data, a.elem, at), a.elem, a.q.token, a.head_dim,
+                      s.q + r * s.l.q_words);
     }
     fill(s.sums, s.rows * s.l.v_cols, 0);
     fill(s.weight, s.rows * Vec::kLanes, 0);
@@ -182,9 +158,9 @@ struct Attention {
         element(a.k.data, a.elem, s.batch * a.k.batch + first * a.k.token + kv_head * a.k.head);
     for (std::int64_t c = 0; c < count; c += kCols) {
       fetch_rows(a, k, a.k.token, c + kCols, smaller(count, c + 2 * kCols));
-      pack_panel<kPairs, Config::kVecs>(element(k, a.elem, c * a.k.token), a.elem, a.k.token,
-                                        count - c, a.head_dim, s.keys + c * s.l.q_steps,
-                                        s.l.q_steps);
+      pack_panel<kWord, Config::kVecs>(element(k, a.elem, c * a.k.token), a.elem, a.k.token,
+                                       count - c, a.head_dim, s.keys + c * s.l.q_steps,
+                                       s.l.q_steps);
     }
     const void* v =
         element(a.v.data, a.elem, s.batch * a.v.batch + first * a.v.token + kv_head * a.v.head);
@@ -207,7 +183,7 @@ struct Attention {
       const std::int64_t elems = a.head_dim - d;
       const auto load = [&](std::int64_t r) {
         if (r >= left || elems <= 0) return Vec::zero_words();
-        return words_of_part<kPairs>(element(row, a.elem, r * a.v.token + d), a.elem, elems);
+        return words_of_part<kWord>(element(row, a.elem, r * a.v.token + d), a.elem, elems);
       };
       if constexpr (kPairs) {
         Vec::W low;
@@ -226,7 +202,7 @@ struct Attention {
                      std::int64_t hi, float* scores) {
     constexpr int kLanes = Vec::kLanes;
     const AttentionArgs& a = s.a;
-    Span seen = span(s, query);
+    KeySpan seen = keys_of_query(a, s.batch, query);
     seen = {smaller(hi, larger(lo, seen.lo - key)), smaller(hi, larger(lo, seen.hi - key))};
     if (!s.plain) {
       const float* bias = a.bias;
@@ -297,7 +273,7 @@ struct Attention {
   // A tile of `rows` queries against the packed block of keys [first, first + count).
   static void attend(const State& s, std::int64_t row, std::int64_t rows, std::int64_t first,
                      std::int64_t count) {
-    const Span seen = unite(s, s.first + row, rows);
+    const KeySpan seen = keys_of_any(s.a, s.batch, s.first + row, rows);
     const std::int64_t lo = larger(seen.lo - first, 0) / kCols * kCols;
     const std::int64_t hi = round_up(smaller(seen.hi - first, count), kCols);
     if (lo >= hi) return;
@@ -389,7 +365,7 @@ struct Attention {
                   plain,
                   plain ? a.scale * kLog2E : kLog2E};
     start(s);
-    const Span all = unite(s, first, rows);
+    const KeySpan all = keys_of_any(a, s.batch, first, rows);
     for (std::int64_t key = all.lo / kBlockKeys * kBlockKeys; key < all.hi; key += kBlockKeys) {
       const std::int64_t count = smaller(kBlockKeys, a.k_len - key);
       pack_block(s, key, count);

@@ -112,9 +112,9 @@ inline void run_epilogue(const Epilogue& e) {
 template <class Config>
 struct Linear {
   using Dot = typename Config::Dot;
-  static constexpr bool kStoredPairs = Config::kWeight == Elem::Bf16;
-  static constexpr bool kWiden = kStoredPairs && !Dot::kPairs;  // bf16 weights, f32 arithmetic
-  static constexpr std::int64_t kStepElems = word_elems<kStoredPairs>();
+  static constexpr Elem kRowWord = Dot::kPairs ? Elem::Bf16 : Elem::F32;
+  static constexpr bool kWiden = Config::kWeight != kRowWord;  // bf16 weights, f32 arithmetic
+  static constexpr std::int64_t kStepElems = word_elems<Config::kWeight>();
   static constexpr std::int64_t kStepsPerStored = kWiden ? 2 : 1;
   static constexpr std::int64_t kCols = Config::kVecs * Vec::kLanes;
   static constexpr std::int64_t kBlockCols = kCols * Config::kBlockPanels;
@@ -187,7 +187,7 @@ struct Linear {
         for (std::int64_t p = 0; p < l.block_panels(block); ++p) {
           const std::int64_t n = block * kBlockCols + p * kCols;
           const std::int64_t k = s * kStepElems;
-          const Vec::W b = pack_panel<kStoredPairs, Config::kVecs>(
+          const Vec::W b = pack_panel<Config::kWeight, Config::kVecs>(
               element(w, src, n * d.k + k), src, d.k, smaller(kCols, d.n - n), d.k - k,
               static_cast<Word*>(packed) + l.offset(block, s, p), l.chunk_steps(s));
           bad = Vec::words_or(bad, b);
@@ -217,13 +217,12 @@ struct Linear {
 
   static void pack_x(const LinearArgs& a, const Scratch& s, std::int64_t chunk, std::int64_t row,
                      std::int64_t rows, Word* to) {
-    const std::int64_t chunk_elems = s.chunk_steps * word_elems<Dot::kPairs>();
+    const std::int64_t chunk_elems = s.chunk_steps * word_elems<kRowWord>();
     const std::int64_t k = chunk * chunk_elems;
     const std::int64_t elems = smaller(chunk_elems, a.k - k);
     for (std::int64_t r = 0; r < rows; ++r) {
-      pack_row<Dot::kPairs>(element(a.x.data, a.x.elem, (row + r) * a.x.stride + k), a.x.elem,
-                            r + 1 < rows ? a.x.stride : 0, elems,
-                            to + (chunk * s.rows + r) * s.lda);
+      pack_row<kRowWord>(element(a.x.data, a.x.elem, (row + r) * a.x.stride + k), a.x.elem,
+                         r + 1 < rows ? a.x.stride : 0, elems, to + (chunk * s.rows + r) * s.lda);
     }
   }
 

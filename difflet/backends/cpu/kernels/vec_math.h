@@ -82,11 +82,13 @@ inline Vec::F activate(Vec::F v) {
   }
 }
 
+constexpr std::int64_t bytes_of(Elem e) { return e == Elem::F32 ? 4 : e == Elem::Bf16 ? 2 : 1; }
+
 inline const char* element(const void* base, Elem e, std::int64_t index) {
-  return static_cast<const char*>(base) + index * (e == Elem::F32 ? 4 : 2);
+  return static_cast<const char*>(base) + index * bytes_of(e);
 }
 inline char* element(void* base, Elem e, std::int64_t index) {
-  return static_cast<char*>(base) + index * (e == Elem::F32 ? 4 : 2);
+  return static_cast<char*>(base) + index * bytes_of(e);
 }
 
 inline Vec::F load_as(const void* p, Elem e) {
@@ -108,13 +110,13 @@ inline void copy_bytes(void* to, const void* from, std::int64_t bytes) {
 // The same for the first `count` < kLanes elements; the rest is zero and not touched in memory.
 inline Vec::F load_part(const void* p, Elem e, std::int64_t count) {
   alignas(64) char lanes[Vec::kLanes * 4] = {};
-  copy_bytes(lanes, p, count * (e == Elem::F32 ? 4 : 2));
+  copy_bytes(lanes, p, count * bytes_of(e));
   return load_as(lanes, e);
 }
 inline void store_part(void* p, Elem e, std::int64_t count, Vec::F v) {
   alignas(64) char lanes[Vec::kLanes * 4];
   store_as(lanes, e, v);
-  copy_bytes(p, lanes, count * (e == Elem::F32 ? 4 : 2));
+  copy_bytes(p, lanes, count * bytes_of(e));
 }
 
 inline std::int64_t round_up(std::int64_t v, std::int64_t step) {

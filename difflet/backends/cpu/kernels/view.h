@@ -7,10 +7,12 @@
 
 namespace difflet::cpu {
 
-// Element type of a kernel operand. bf16 is held as its 16 bits.
-enum class Elem : std::uint8_t { F32, Bf16 };
+// Element type of a kernel operand. bf16 is held as its 16 bits; I8 is for weights only.
+enum class Elem : std::uint8_t { F32, Bf16, I8 };
 
-inline std::size_t elem_bytes(Elem e) noexcept { return e == Elem::F32 ? 4 : 2; }
+inline std::size_t elem_bytes(Elem e) noexcept {
+  return e == Elem::F32 ? 4 : e == Elem::Bf16 ? 2 : 1;
+}
 
 enum class Act : std::uint8_t { None, GeluTanh, GeluErf, QuickGelu, Silu, Relu };
 
