@@ -6,12 +6,19 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "difflet/graph/graph.h"
 
 namespace difflet::models {
 
 using ShapeMap = std::map<std::string, Shape>;
+
+// Layers that may have int8 weights: those whose weight's name matches `pattern` (* is any run of
+// characters), counted as `group`.
+struct QuantRule {
+  std::string_view pattern, group;
+};
 
 class Component {
  public:
@@ -25,6 +32,9 @@ class Component {
   // True for checkpoint tensors that this component knows and does not need ("encoder.*" of a
   // decoder).
   virtual bool ignores(std::string_view tensor) const { return tensor.empty(); }
+
+  // The first rule that matches counts; a layer that none names keeps its weight as it is.
+  virtual std::vector<QuantRule> quant_rules() const { return {}; }
 };
 
 // Helpers for trace(): the shape of a named input, checked for rank; and a check for leftovers.

@@ -159,6 +159,17 @@ bool T5Encoder::ignores(std::string_view tensor) const {
          tensor.starts_with("decoder.");
 }
 
+std::vector<models::QuantRule> T5Encoder::quant_rules() const {
+  std::vector<models::QuantRule> rules;
+  for (const std::string_view pattern :
+       {"encoder.block.*.SelfAttention.q.weight", "encoder.block.*.SelfAttention.k.weight",
+        "encoder.block.*.SelfAttention.v.weight", "encoder.block.*.SelfAttention.o.weight"}) {
+    rules.push_back({pattern, "attention"});
+  }
+  rules.push_back({"encoder.block.*.DenseReluDense.w*.weight", "feed_forward"});
+  return rules;
+}
+
 graph::Graph T5Encoder::trace(const models::ShapeMap& inputs, DType dtype,
                               const spmd::Mesh& mesh) const {
   const T5Config& c = config_;

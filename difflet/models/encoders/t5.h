@@ -33,6 +33,7 @@ class T5Encoder : public models::Component {
   graph::Graph trace(const models::ShapeMap& inputs, DType dtype,
                      const spmd::Mesh& mesh) const override;
   bool ignores(std::string_view tensor) const override;
+  std::vector<models::QuantRule> quant_rules() const override;
   const T5Config& config() const { return config_; }
 
  private:

@@ -88,6 +88,17 @@ Inputs declare_inputs(graph::Graph& g, const models::ShapeMap& shapes, DType dty
 
 }  // namespace
 
+// Modulations, embedders and the last layers are small, and what they get wrong reaches everything.
+std::vector<models::QuantRule> Transformer::quant_rules() const {
+  return {{"transformer_blocks.*.attn.to_*.weight", "double.attention"},
+          {"transformer_blocks.*.attn.add_*_proj.weight", "double.attention"},
+          {"transformer_blocks.*.ff.net.*.weight", "double.mlp"},
+          {"transformer_blocks.*.ff_context.net.*.weight", "double.mlp"},
+          {"single_transformer_blocks.*.attn.to_*.weight", "single.attention"},
+          {"single_transformer_blocks.*.proj_mlp.weight", "single.mlp"},
+          {"single_transformer_blocks.*.proj_out.weight", "single.mlp"}};
+}
+
 graph::Graph Transformer::trace(const models::ShapeMap& shapes, DType dtype,
                                 const spmd::Mesh& mesh) const {
   const Config& c = config_;

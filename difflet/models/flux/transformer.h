@@ -14,6 +14,7 @@ class Transformer : public models::Component {
   explicit Transformer(Config config) : config_(std::move(config)) {}
   graph::Graph trace(const models::ShapeMap& inputs, DType dtype,
                      const spmd::Mesh& mesh) const override;
+  std::vector<models::QuantRule> quant_rules() const override;
   const Config& config() const { return config_; }
 
  private:

@@ -1,0 +1,331 @@
+#include "difflet/compile/quant.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "difflet/artifact/json_fields.h"
+#include "difflet/base/error.h"
+#include "difflet/graph/enum_names.h"
+
+namespace difflet::compile {
+namespace {
+
+constexpr std::string_view kMethod = "difflet";
+constexpr std::int64_t kFormat = 1;
+constexpr std::string_view kSmoothed = "w8a8+smooth";
+constexpr std::size_t kShown = 8;  // names repeated in one error
+
+// Whether all of `text` is `pattern`, where * is any run of characters, none too.
+bool matches_glob(std::string_view pattern, std::string_view text) {
+  std::size_t p = 0;
+  std::size_t t = 0;
+  std::size_t star = std::string_view::npos;
+  std::size_t after = 0;  // where the last star's run ends for now
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      after = t;
+    } else if (p < pattern.size() && pattern[p] == text[t]) {
+      ++p, ++t;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      t = ++after;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', p) == std::string_view::npos;
+}
+
+std::string_view group_of(std::span<const models::QuantRule> rules, std::string_view weight) {
+  const auto rule = std::ranges::find_if(
+      rules, [&](const models::QuantRule& r) { return matches_glob(r.pattern, weight); });
+  return rule == rules.end() ? std::string_view() : rule->group;
+}
+
+bool is_matrix(const io::Checkpoint& checkpoint, const std::string& name) {
+  const io::TensorEntry& entry = checkpoint.entry(name);
+  return is_float(entry.dtype) && entry.shape.rank() == 2;
+}
+
+bool is_glob(std::string_view key) { return key.find('*') != std::string_view::npos; }
+
+bool means(std::string_view key, std::string_view weight, std::string_view group) {
+  return key == weight || key == group ||
+         (is_glob(key) && (matches_glob(key, weight) || matches_glob(key, group)));
+}
+
+// How closely a key that means this layer names it: weight, glob by length, group.
+std::size_t closeness(std::string_view key, std::string_view weight) {
+  if (key == weight) {
+    return static_cast<std::size_t>(-1);
+  }
+  return is_glob(key) ? key.size() : 0;
+}
+
+WeightQuant mode_of(const QuantRequest& request, std::string_view weight, std::string_view group) {
+  WeightQuant mode = request.mode.value_or(WeightQuant::None);
+  std::size_t best = 0;
+  for (const auto& [key, wanted] : request.groups) {
+    if (means(key, weight, group) && closeness(key, weight) >= best) {
+      best = closeness(key, weight);
+      mode = wanted;
+    }
+  }
+  return mode;
+}
+
+std::string mode_names() {
+  const auto names = graph::names(WeightQuant{});
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::string_view layer_text(const QuantLayer& layer) {
+  return layer.smooth ? kSmoothed : graph::enum_name(layer.mode);
+}
+
+// Every group of the subjects, in the order of their rules.
+std::vector<std::string_view> groups_of(std::span<const QuantSubject> subjects) {
+  std::vector<std::string_view> groups;
+  for (const QuantSubject& subject : subjects) {
+    for (const models::QuantRule& rule : subject.model->quant_rules()) {
+      if (std::ranges::find(groups, rule.group) == groups.end()) {
+        groups.push_back(rule.group);
+      }
+    }
+  }
+  return groups;
+}
+
+void check_key(std::span<const QuantSubject> subjects, const std::string& key) {
+  std::vector<std::string> excluded;
+  for (const QuantSubject& subject : subjects) {
+    const std::vector<models::QuantRule> rules = subject.model->quant_rules();
+    for (const models::QuantRule& rule : rules) {
+      if (means(key, "", rule.group)) {
+        return;
+      }
+    }
+    for (const std::string& name : subject.checkpoint->names()) {
+      if (subject.model->ignores(name) || !means(key, name, "")) {
+        continue;
+      }
+      if (!group_of(rules, name).empty() && is_matrix(*subject.checkpoint, name)) {
+        return;
+      }
+      excluded.push_back(fmt::format("'{}' of {}", name, subject.class_name));
+    }
+  }
+  const std::string groups = fmt::format("{}", fmt::join(groups_of(subjects), ", "));
+  check(
+      excluded.empty(), ErrorCode::InvalidArgument,
+      "--quant-groups: '{}' means only layers that are not quantised, as {}: what is not in one of "
+      "the groups {} (modulation, embedders, norms, final layers) decides too much of the result",
+      key, excluded.empty() ? "" : excluded.front(), groups);
+  fail(ErrorCode::InvalidArgument,
+       "--quant-groups: '{}' is neither a group nor the name of a weight; the groups are {}", key,
+       groups);
+}
+
+// The parts of "a,b,c".
+std::vector<std::string_view> split_list(std::string_view text) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t comma = text.find(',');
+    parts.push_back(text.substr(0, comma));
+    if (comma == std::string_view::npos) {
+      return parts;
+    }
+    text.remove_prefix(comma + 1);
+  }
+}
+
+}  // namespace
+
+bool QuantRequest::quantises() const {
+  return mode.value_or(WeightQuant::None) != WeightQuant::None ||
+         std::ranges::any_of(groups, [](const auto& g) { return g.second != WeightQuant::None; });
+}
+
+WeightQuant parse_weight_quant(std::string_view text) {
+  const auto mode = graph::parse_enum<WeightQuant>(text);
+  check(mode.has_value(), ErrorCode::InvalidArgument,
+        "'{}' is no mode of quantisation; these are {}", text, mode_names());
+  return *mode;
+}
+
+QuantRequest parse_quant_request(const std::optional<std::string>& mode,
+                                 const std::optional<std::string>& groups) {
+  QuantRequest request;
+  if (mode) {
+    request.mode = parse_weight_quant(*mode);
+  }
+  if (!groups) {
+    return request;
+  }
+  for (const std::string_view part : split_list(*groups)) {
+    const std::size_t equals = part.find('=');
+    check(equals != std::string_view::npos && equals > 0, ErrorCode::InvalidArgument,
+          "--quant-groups: '{}' is not GROUP=MODE", part);
+    const std::string key(part.substr(0, equals));
+    check(request.groups.emplace(key, parse_weight_quant(part.substr(equals + 1))).second,
+          ErrorCode::InvalidArgument, "--quant-groups: '{}' is there twice", key);
+  }
+  return request;
+}
+
+LinearQuantPlan ComponentQuant::plan() const {
+  LinearQuantPlan plan;
+  for (const auto& [weight, layer] : layers) {
+    if (layer.mode != WeightQuant::None) {
+      plan.emplace(weight, graph::passes::LinearQuant{.mode = layer.mode, .smooth = layer.smooth});
+    }
+  }
+  return plan;
+}
+
+std::string ComponentQuant::label() const {
+  std::map<std::string, std::set<std::string_view>> modes;
+  bool any = false;
+  for (const auto& [weight, layer] : layers) {
+    modes[layer.group].insert(layer_text(layer));
+    any = any || layer.mode != WeightQuant::None;
+  }
+  if (!any) {
+    return "";
+  }
+  std::string label(graph::enum_name(mode));
+  for (const auto& [group, found] : modes) {
+    if (found.size() > 1 || *found.begin() != graph::enum_name(mode)) {
+      label += fmt::format(",{}={}", group, found.size() > 1 ? "mixed" : *found.begin());
+    }
+  }
+  return label;
+}
+
+ComponentQuant float_layers(const models::Component& model, const io::Checkpoint& checkpoint) {
+  ComponentQuant quant;
+  const std::vector<models::QuantRule> rules = model.quant_rules();
+  if (rules.empty()) {
+    return quant;
+  }
+  for (const std::string& name : checkpoint.names()) {
+    const std::string_view group = group_of(rules, name);
+    if (!group.empty() && !model.ignores(name) && is_matrix(checkpoint, name)) {
+      quant.layers.emplace(name, QuantLayer{.group = std::string(group)});
+    }
+  }
+  return quant;
+}
+
+ComponentQuant requested_layers(const models::Component& model, const io::Checkpoint& checkpoint,
+                                const QuantRequest& request) {
+  ComponentQuant quant = float_layers(model, checkpoint);
+  quant.mode = request.mode.value_or(WeightQuant::None);
+  for (auto& [weight, layer] : quant.layers) {
+    layer.mode = mode_of(request, weight, layer.group);
+    if (layer.mode == WeightQuant::None && quant.mode != WeightQuant::None) {
+      layer.kept = "--quant-groups";
+    }
+  }
+  return quant;
+}
+
+void check_quant_request(std::span<const QuantSubject> subjects, const QuantRequest& request) {
+  if (groups_of(subjects).empty()) {
+    std::vector<std::string_view> classes;
+    for (const QuantSubject& subject : subjects) {
+      classes.push_back(subject.class_name);
+    }
+    check(!request.quantises(), ErrorCode::InvalidArgument,
+          "--quant: {} has no layers that can be quantised", fmt::join(classes, ", "));
+  }
+  for (const auto& [key, mode] : request.groups) {
+    check_key(subjects, key);
+  }
+}
+
+Json quant_config(const ComponentQuant& quant) {
+  Json layers = Json::object();
+  Json kept = Json::object();
+  for (const auto& [weight, layer] : quant.layers) {
+    if (layer.mode != WeightQuant::None) {
+      layers[weight] = layer_text(layer);
+    } else {
+      kept[weight] = layer.kept;
+    }
+  }
+  return {{"quant_method", kMethod},
+          {"format", kFormat},
+          {"mode", graph::enum_name(quant.mode)},
+          {"layers", std::move(layers)},
+          {"kept", std::move(kept)}};
+}
+
+namespace {
+
+QuantLayer read_layer(const Json& value, const std::string& where) {
+  const std::string text = value.is_string() ? value.get<std::string>() : "";
+  if (text == kSmoothed) {
+    return {.group = {}, .mode = WeightQuant::W8A8, .smooth = true, .kept = {}};
+  }
+  const auto mode = graph::parse_enum<WeightQuant>(text);
+  check(mode && *mode != WeightQuant::None, ErrorCode::DataLoss,
+        "{}: {} is none of w8a16, w8a8, {}", where, value.dump(), kSmoothed);
+  return {.group = {}, .mode = *mode, .smooth = false, .kept = {}};
+}
+
+QuantLayer read_kept(const Json& value, const std::string& where) {
+  check(value.is_string(), ErrorCode::DataLoss, "{}: {} is no text", where, value.dump());
+  return {.group = {}, .kept = value.get<std::string>()};
+}
+
+// The members of object `key`, each read by `read` and put into its group.
+void read_layers(artifact::JsonFields& fields, const std::string& key,
+                 std::span<const models::QuantRule> rules,
+                 QuantLayer (*read)(const Json&, const std::string&), ComponentQuant& quant) {
+  const Json& object = fields.at(key);
+  fields.expect(object.is_object(), key, "not an object");
+  for (const auto& item : object.items()) {
+    const std::string where = fields.path(key + "." + item.key());
+    QuantLayer layer = read(item.value(), where);
+    layer.group = group_of(rules, item.key());
+    check(!layer.group.empty(), ErrorCode::DataLoss, "{}: no layer that this model quantises",
+          where);
+    check(quant.layers.emplace(item.key(), std::move(layer)).second, ErrorCode::DataLoss,
+          "{}: named as quantised and as kept", where);
+  }
+}
+
+}  // namespace
+
+std::optional<ComponentQuant> read_quant_config(const Json& config, const std::string& origin,
+                                                const models::Component& model) {
+  const auto found = config.is_object() ? config.find(kQuantConfigField) : config.end();
+  if (!config.is_object() || found == config.end()) {
+    return std::nullopt;
+  }
+  artifact::JsonFields fields(*found, origin + ": " + kQuantConfigField);
+  const std::string method = fields.text("quant_method");
+  check(method == kMethod, ErrorCode::Unsupported,
+        "{}: weights quantised by '{}' cannot be read, only those of difflet quantize",
+        fields.path("quant_method"), method);
+  const std::int64_t format = fields.integer("format", 1, 1 << 20);
+  check(format == kFormat, ErrorCode::Unsupported, "{}: {}, this version knows {}",
+        fields.path("format"), format, kFormat);
+  ComponentQuant quant;
+  quant.stored = true;
+  const std::string mode = fields.text("mode");
+  const auto parsed = graph::parse_enum<WeightQuant>(mode);
+  fields.expect(parsed && *parsed != WeightQuant::None, "mode", "'{}' is neither w8a16 nor w8a8",
+                mode);
+  quant.mode = *parsed;
+  const std::vector<models::QuantRule> rules = model.quant_rules();
+  read_layers(fields, "layers", rules, read_layer, quant);
+  read_layers(fields, "kept", rules, read_kept, quant);
+  fields.done();
+  return quant;
+}
+
+}  // namespace difflet::compile

@@ -1,0 +1,90 @@
+// Which layers of a component have int8 weights: asked for by options, or as a quantised folder says.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "difflet/base/json.h"
+#include "difflet/graph/passes/quantize_linear.h"
+#include "difflet/io/checkpoint.h"
+#include "difflet/models/common/component.h"
+
+namespace difflet::compile {
+
+using graph::WeightQuant;
+using graph::passes::LinearQuantPlan;
+
+// What --quant and --quant-groups say.
+struct QuantRequest {
+  std::optional<WeightQuant> mode;  // nothing: floats stay floats, a quantised folder is as it is
+  // By the name of a group or of a weight, or a glob over both; of several that match a layer the
+  // weight's name counts, then the longest glob, then the group.
+  std::map<std::string, WeightQuant, std::less<>> groups;
+
+  bool empty() const { return !mode && groups.empty(); }
+  // Whether any layer is to have int8 weights.
+  bool quantises() const;
+};
+
+// From the options' text, "w8a16" and "double.mlp=w8a8,single.*=none". Throws InvalidArgument for an
+// unknown mode and for a group without a mode or named twice.
+QuantRequest parse_quant_request(const std::optional<std::string>& mode,
+                                 const std::optional<std::string>& groups);
+// Throws InvalidArgument, naming the modes.
+WeightQuant parse_weight_quant(std::string_view text);
+
+// A layer that a rule of its model names.
+struct QuantLayer {
+  std::string group;
+  WeightQuant mode = WeightQuant::None;
+  bool smooth = false;  // w8a8 only
+  std::string kept;     // why it keeps its float weight although int8 was asked for; else empty
+
+  bool operator==(const QuantLayer&) const = default;
+};
+
+// The layers of one component.
+struct ComponentQuant {
+  WeightQuant mode = WeightQuant::None;  // of the layers, where nothing else is said
+  std::map<std::string, QuantLayer, std::less<>> layers;  // by the weight's name in the checkpoint
+  bool stored = false;                                    // the folder holds the int8 weights
+
+  LinearQuantPlan plan() const;
+  // "w8a8", "w8a8,double.mlp=none"; "mixed" where layers of a group differ. Empty without a plan.
+  std::string label() const;
+};
+
+// All layers that the model's rules name, as floats. A rule matches tensors of rank 2 that the model
+// reads.
+ComponentQuant float_layers(const models::Component& model, const io::Checkpoint& checkpoint);
+
+// The layers as `request` asks for them; a group that this component does not have is passed over.
+ComponentQuant requested_layers(const models::Component& model, const io::Checkpoint& checkpoint,
+                                const QuantRequest& request);
+
+// What a request is checked against: the components that are run together.
+struct QuantSubject {
+  std::string_view class_name;
+  const models::Component* model = nullptr;
+  const io::Checkpoint* checkpoint = nullptr;
+};
+// Throws InvalidArgument when no subject has layers that can be quantised, when a group is none of
+// theirs (naming those), and when it means only layers that stay as they are (naming one).
+void check_quant_request(std::span<const QuantSubject> subjects, const QuantRequest& request);
+
+// "quantization_config" of a config.json:
+// {"quant_method": "difflet", "format": 1, "mode": "w8a8", "layers": {"<weight>": "w8a8+smooth"},
+//  "kept": {"<weight>": "<reason>"}}.
+inline constexpr const char* kQuantConfigField = "quantization_config";
+Json quant_config(const ComponentQuant& quant);
+// Nothing when `config` has no such field. Throws DataLoss, naming the field, for what is not of that
+// form and for a layer that the model's rules do not name; Unsupported for another method or format.
+// `origin` names the file.
+std::optional<ComponentQuant> read_quant_config(const Json& config, const std::string& origin,
+                                                const models::Component& model);
+
+}  // namespace difflet::compile
