@@ -4,6 +4,7 @@
 
 #include "difflet/base/error.h"
 #include "difflet/base/json.h"
+#include "difflet/compile/quantized_weights.h"
 #include "difflet/models/registry.h"
 
 namespace difflet::compile {
@@ -52,20 +53,77 @@ ComponentFolder ComponentFolder::open(const std::filesystem::path& folder,
   c.class_name_ =
       class_name.empty() ? models::component_class(config, config_path.string()) : class_name;
   models::check_component_class(config, config_path.string(), c.class_name_);
-  models::ConfigReader reader(std::move(config), config_path.string());
+  models::ConfigReader reader(config, config_path.string());
   c.model_ = models::make_component(c.class_name_, reader);
+  reader.ignore({kQuantConfigField});
   for (const std::string& key : reader.unknown()) {
     log.warn("{}: unknown field '{}' is ignored", config_path.string(), key);
   }
   c.checkpoint_ = io::Checkpoint::open(folder, variant);
+  auto stored = read_quant_config(config, config_path.string(), *c.model_);
+  c.quant_ = stored ? *std::move(stored) : float_layers(*c.model_, c.checkpoint_);
   return c;
+}
+
+QuantSubject ComponentFolder::quant_subject() const noexcept {
+  return {class_name_, model_.get(), &checkpoint_, &quant_};
+}
+
+void ComponentFolder::quantise(const QuantRequest& request) {
+  quant_ = requested_layers(quant_, request, path_.string());
+}
+
+void quantise(std::span<ComponentFolder* const> folders, const QuantRequest& request) {
+  if (request.empty()) {
+    return;
+  }
+  std::vector<QuantSubject> subjects;
+  subjects.reserve(folders.size());
+  for (const ComponentFolder* folder : folders) {
+    subjects.push_back(folder->quant_subject());
+  }
+  check_quant_request(subjects, request);
+  for (ComponentFolder* folder : folders) {
+    folder->quantise(request);
+  }
+}
+
+graph::Graph ComponentFolder::trace_float(const models::ShapeMap& inputs, DType dtype,
+                                          const spmd::Mesh& mesh) const {
+  graph::Graph g = model_->trace(inputs, dtype, mesh);
+  if (!quant_.stored) {
+    check_parameters(g);
+  }
+  return g;
 }
 
 graph::Graph ComponentFolder::trace(const models::ShapeMap& inputs, DType dtype,
                                     const spmd::Mesh& mesh) const {
-  graph::Graph g = model_->trace(inputs, dtype, mesh);
-  check_parameters(g);
-  return g;
+  graph::Graph floats = trace_float(inputs, dtype, mesh);
+  const LinearQuantPlan plan = quant_.plan();
+  if (plan.empty() && !quant_.stored) {
+    return floats;
+  }
+  try {
+    graph::Graph g = graph::passes::quantize_linear(floats, plan);
+    if (quant_.stored) {
+      check_parameters(g);
+    }
+    return g;
+  } catch (Error& e) {
+    e.add_context(path_.string());
+    throw;
+  }
+}
+
+std::unique_ptr<runtime::WeightSource> ComponentFolder::weights(
+    ThreadPool& threads, std::function<void()> check_stop) const {
+  LinearQuantPlan plan = quant_.plan();
+  if (quant_.stored || plan.empty()) {
+    return std::make_unique<CheckpointWeights>(checkpoint_, std::move(check_stop));
+  }
+  return std::make_unique<QuantizedWeights>(checkpoint_, std::move(plan), threads,
+                                            std::move(check_stop));
 }
 
 void ComponentFolder::check_parameters(const graph::Graph& graph) const {
@@ -79,10 +137,11 @@ void ComponentFolder::check_parameters(const graph::Graph& graph) const {
     }
     used.insert(*name);
     const io::TensorEntry& entry = checkpoint_.entry(*name);
-    if (!is_float(entry.dtype)) {
-      problems.push_back(fmt::format("'{}' in {} is {}, not F32, F16 or BF16", *name,
+    const bool is_int8 = param.dtype == DType::I8;
+    if (is_int8 ? entry.dtype != DType::I8 : !is_float(entry.dtype)) {
+      problems.push_back(fmt::format("'{}' in {} is {}, not {}", *name,
                                      checkpoint_.file_of(*name).filename().string(),
-                                     dtype_name(entry.dtype)));
+                                     dtype_name(entry.dtype), is_int8 ? "I8" : "F32, F16 or BF16"));
     }
     if (squeezed(entry.shape, param.shape.rank()) != param.shape) {
       problems.push_back(fmt::format("'{}' in {} is {}, the config asks for {}", *name,

@@ -98,31 +98,25 @@ std::vector<std::string_view> groups_of(std::span<const QuantSubject> subjects) 
   return groups;
 }
 
+bool means_any(std::string_view key, const ComponentQuant& quant) {
+  return std::ranges::any_of(quant.layers,
+                             [&](const auto& l) { return means(key, l.first, l.second.group); });
+}
+
 void check_key(std::span<const QuantSubject> subjects, const std::string& key) {
-  std::vector<std::string> excluded;
-  for (const QuantSubject& subject : subjects) {
-    const std::vector<models::QuantRule> rules = subject.model->quant_rules();
-    for (const models::QuantRule& rule : rules) {
-      if (means(key, "", rule.group)) {
-        return;
-      }
-    }
-    for (const std::string& name : subject.checkpoint->names()) {
-      if (subject.model->ignores(name) || !means(key, name, "")) {
-        continue;
-      }
-      if (!group_of(rules, name).empty() && is_matrix(*subject.checkpoint, name)) {
-        return;
-      }
-      excluded.push_back(fmt::format("'{}' of {}", name, subject.class_name));
-    }
+  if (std::ranges::any_of(subjects,
+                          [&](const QuantSubject& s) { return means_any(key, *s.quant); })) {
+    return;
   }
   const std::string groups = fmt::format("{}", fmt::join(groups_of(subjects), ", "));
-  check(
-      excluded.empty(), ErrorCode::InvalidArgument,
-      "--quant-groups: '{}' means only layers that are not quantised, as {}: what is not in one of "
-      "the groups {} (modulation, embedders, norms, final layers) decides too much of the result",
-      key, excluded.empty() ? "" : excluded.front(), groups);
+  for (const QuantSubject& subject : subjects) {
+    for (const std::string& name : subject.checkpoint->names()) {
+      check(subject.model->ignores(name) || !means(key, name, ""), ErrorCode::InvalidArgument,
+            "--quant-groups: '{}' means no layer that is quantised: '{}' of {} is in none of the "
+            "groups {}; norms, modulations, embedders and last layers keep their floats",
+            key, name, subject.class_name, groups);
+    }
+  }
   fail(ErrorCode::InvalidArgument,
        "--quant-groups: '{}' is neither a group nor the name of a weight; the groups are {}", key,
        groups);
@@ -219,27 +213,39 @@ ComponentQuant float_layers(const models::Component& model, const io::Checkpoint
   return quant;
 }
 
-ComponentQuant requested_layers(const models::Component& model, const io::Checkpoint& checkpoint,
-                                const QuantRequest& request) {
-  ComponentQuant quant = float_layers(model, checkpoint);
+ComponentQuant requested_layers(const ComponentQuant& layers, const QuantRequest& request,
+                                const std::string& origin) {
+  ComponentQuant quant = layers;
+  if (layers.stored) {
+    check(!request.mode || *request.mode == layers.mode, ErrorCode::InvalidArgument,
+          "{}: the weights are stored as {}, --quant {} takes the float checkpoint that they were "
+          "made from",
+          origin, graph::enum_name(layers.mode), graph::enum_name(*request.mode));
+    for (const auto& [key, mode] : request.groups) {
+      check(!means_any(key, layers), ErrorCode::InvalidArgument,
+            "{}: the weights are stored as {}, so that --quant-groups '{}' cannot change them",
+            origin, layers.label(), key);
+    }
+    return quant;
+  }
   quant.mode = request.mode.value_or(WeightQuant::None);
   for (auto& [weight, layer] : quant.layers) {
     layer.mode = mode_of(request, weight, layer.group);
-    if (layer.mode == WeightQuant::None && quant.mode != WeightQuant::None) {
-      layer.kept = "--quant-groups";
-    }
+    layer.kept =
+        layer.mode == WeightQuant::None && quant.mode != WeightQuant::None ? "--quant-groups" : "";
   }
   return quant;
 }
 
 void check_quant_request(std::span<const QuantSubject> subjects, const QuantRequest& request) {
-  if (groups_of(subjects).empty()) {
+  if (request.quantises() && groups_of(subjects).empty()) {
     std::vector<std::string_view> classes;
+    classes.reserve(subjects.size());
     for (const QuantSubject& subject : subjects) {
       classes.push_back(subject.class_name);
     }
-    check(!request.quantises(), ErrorCode::InvalidArgument,
-          "--quant: {} has no layers that can be quantised", fmt::join(classes, ", "));
+    fail(ErrorCode::InvalidArgument, "--quant: {} has no layers that can be quantised",
+         fmt::format("{}", fmt::join(classes, ", ")));
   }
   for (const auto& [key, mode] : request.groups) {
     check_key(subjects, key);

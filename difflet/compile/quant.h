@@ -58,22 +58,26 @@ struct ComponentQuant {
   std::string label() const;
 };
 
-// All layers that the model's rules name, as floats. A rule matches tensors of rank 2 that the model
-// reads.
+// All layers of a float checkpoint that the model's rules name, with their float weights. A rule
+// matches tensors of rank 2 that the model reads.
 ComponentQuant float_layers(const models::Component& model, const io::Checkpoint& checkpoint);
 
-// The layers as `request` asks for them; a group that this component does not have is passed over.
-ComponentQuant requested_layers(const models::Component& model, const io::Checkpoint& checkpoint,
-                                const QuantRequest& request);
+// `layers` as `request` asks for them; a group that is none of theirs is passed over. Of a quantised
+// folder they stay as they are: `origin` names it where that is not what the request wants
+// (InvalidArgument).
+ComponentQuant requested_layers(const ComponentQuant& layers, const QuantRequest& request,
+                                const std::string& origin);
 
 // What a request is checked against: the components that are run together.
 struct QuantSubject {
   std::string_view class_name;
   const models::Component* model = nullptr;
   const io::Checkpoint* checkpoint = nullptr;
+  const ComponentQuant* quant = nullptr;
 };
-// Throws InvalidArgument when no subject has layers that can be quantised, when a group is none of
-// theirs (naming those), and when it means only layers that stay as they are (naming one).
+// Throws InvalidArgument when the request asks for int8 weights and no subject has a layer for them,
+// when a group is none of theirs (naming those), and when it means only layers that stay as they are
+// (naming one).
 void check_quant_request(std::span<const QuantSubject> subjects, const QuantRequest& request);
 
 // "quantization_config" of a config.json:
