@@ -18,40 +18,21 @@
 #include "difflet/base/error.h"
 #include "difflet/base/file.h"
 #include "difflet/base/huge_buffer.h"
-#include "difflet/base/json.h"
 #include "difflet/base/sha256.h"
+#include "difflet/io/safetensors_writer.h"
 
 namespace difflet::artifact {
 namespace {
 
 constexpr std::size_t kBuffers = 2;
 
-// The length and the JSON text, padded so that data start at kShardDataAlignment.
 std::string header_of(const std::vector<runtime::WeightPiece>& pieces) {
-  Json header = Json::object();
-  auto& members = static_cast<Json::object_t::Container&>(header.get_ref<Json::object_t&>());
-  members.emplace_back("__metadata__", Json{{"format", "difflet-packed"}});
-  std::size_t end = 0;
+  std::vector<io::TensorDecl> tensors;
+  tensors.reserve(pieces.size());
   for (const runtime::WeightPiece& piece : pieces) {
-    const std::size_t begin = std::exchange(end, end + piece.bytes);
-    members.emplace_back(
-        piece.name,
-        Json{{"dtype", "U8"}, {"shape", {piece.bytes}}, {"data_offsets", {begin, end}}});
+    tensors.push_back({piece.name, DType::U8, Shape{static_cast<std::int64_t>(piece.bytes)}});
   }
-  std::string text;
-  try {
-    text = header.dump();
-  } catch (const Json::exception&) {
-    fail(ErrorCode::InvalidArgument, "the name of a weight is not UTF-8");
-  }
-  std::uint64_t length = 0;
-  const std::size_t whole = (sizeof(length) + text.size() + kShardDataAlignment - 1) /
-                            kShardDataAlignment * kShardDataAlignment;
-  text.append(whole - sizeof(length) - text.size(), ' ');
-  length = text.size();
-  std::string out(sizeof(length), '\0');
-  std::memcpy(out.data(), &length, sizeof(length));
-  return out + text;
+  return io::safetensors_header(tensors, {{"format", "difflet-packed"}}, kShardDataAlignment);
 }
 
 // Writes at rising offsets in blocks that begin at multiples of their size: the page cache then holds

@@ -136,8 +136,32 @@ class TemporaryFile {
       bytes = bytes.subspan(n < 0 ? 0 : static_cast<std::size_t>(n));
     }
   }
+  void reserve(std::uint64_t bytes) {
+    if (::ftruncate(fd_, static_cast<off_t>(bytes)) != 0) {
+      fail_errno("write", target_, errno);
+    }
+    // Finds out about a full disk before anything is made.
+    if (bytes > 0 && ::fallocate(fd_, 0, 0, static_cast<off_t>(bytes)) != 0 &&
+        errno != EOPNOTSUPP && errno != ENOSYS && errno != EINTR) {
+      fail_errno("write", target_, errno);
+    }
+  }
+  void write_at(std::uint64_t offset, std::span<const std::byte> bytes) const {
+    while (!bytes.empty()) {
+      const ssize_t n =
+          ::pwrite(fd_, bytes.data(), std::min(bytes.size(), kMaxCall), static_cast<off_t>(offset));
+      if (n < 0 && errno != EINTR) {
+        fail_errno("write", target_, errno);
+      }
+      offset += n < 0 ? 0 : static_cast<std::uint64_t>(n);
+      bytes = bytes.subspan(n < 0 ? 0 : static_cast<std::size_t>(n));
+    }
+  }
   // Makes the content durable and gives it the target's mode, if there is one.
   void finish() {
+    if (fd_ < 0) {
+      return;  // it is already
+    }
     struct stat info = {};
     if (::stat(target_.c_str(), &info) == 0) {
       (void)::fchmod(fd_, info.st_mode & 07777U);
@@ -172,6 +196,15 @@ class TemporaryFile {
   fs::path target_;
   int fd_ = -1;
 };
+
+// The folder of `target`, which writing `path` makes.
+fs::path existing_folder(const fs::path& path, const fs::path& target) {
+  fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
+  std::error_code error;
+  check(fs::is_directory(folder, error), ErrorCode::NotFound,
+        "cannot write '{}': there is no folder '{}'", path.string(), folder.string());
+  return folder;
+}
 
 // Makes the rename durable; a file system that cannot sync a folder is left alone.
 void sync_folder(const fs::path& folder) {
@@ -267,29 +300,38 @@ fs::path write_target(const fs::path& path) {
 }
 
 struct StagedFile::Impl {
-  Impl(const fs::path& in, const fs::path& target) : folder(in), file(in, target) {}
+  explicit Impl(const fs::path& path) : Impl(path, resolve_target(path)) {}
+  Impl(const fs::path& path, const fs::path& target)
+      : folder(existing_folder(path, target)), file(folder, target) {}
   fs::path folder;
   TemporaryFile file;
 };
 
-StagedFile::StagedFile(const fs::path& path, std::span<const std::span<const std::byte>> parts) {
-  const fs::path target = resolve_target(path);
-  const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
-  std::error_code error;
-  check(fs::is_directory(folder, error), ErrorCode::NotFound,
-        "cannot write '{}': there is no folder '{}'", path.string(), folder.string());
-  impl_ = std::make_unique<Impl>(folder, target);
+StagedFile::StagedFile(const fs::path& path, std::span<const std::span<const std::byte>> parts)
+    : impl_(std::make_unique<Impl>(path)) {
   for (const std::span<const std::byte> part : parts) {
     impl_->file.write(part);
   }
   impl_->file.finish();
 }
 
+StagedFile::StagedFile(const fs::path& path, std::uint64_t bytes)
+    : impl_(std::make_unique<Impl>(path)) {
+  impl_->file.reserve(bytes);
+}
+
+void StagedFile::write(std::uint64_t offset, std::span<const std::byte> bytes) {
+  impl_->file.write_at(offset, bytes);
+}
+
+void StagedFile::finish() { impl_->file.finish(); }
+
 StagedFile::~StagedFile() = default;
 StagedFile::StagedFile(StagedFile&&) noexcept = default;
 StagedFile& StagedFile::operator=(StagedFile&&) noexcept = default;
 
 void StagedFile::keep() {
+  impl_->file.finish();
   impl_->file.keep();
   sync_folder(impl_->folder);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -42,18 +43,23 @@ std::string read_text_file(const std::filesystem::path& path, std::size_t limit 
 // not there yet. A circle of links gives one of them.
 std::filesystem::path write_target(const std::filesystem::path& path);
 
-// A file that is completely written, under a temporary name in the folder of its target. keep() gives
-// it its name; without that nothing is left and an existing file keeps its content.
+// A file under a temporary name in the folder of its target. keep() gives it its name; without that
+// nothing is left and an existing file keeps its content.
 class StagedFile {
  public:
-  // The concatenation of `parts`. Throws NotFound (no such folder), InvalidArgument (a directory or
-  // device), ResourceExhausted (disk full) or Unavailable.
+  // Completely written: the concatenation of `parts`. Throws NotFound (no such folder), InvalidArgument
+  // (a directory or device), ResourceExhausted (disk full) or Unavailable; so does write().
   StagedFile(const std::filesystem::path& path, std::span<const std::span<const std::byte>> parts);
+  // Of `bytes` bytes, to be written in any order. Takes the space where the file system can.
+  StagedFile(const std::filesystem::path& path, std::uint64_t bytes);
   ~StagedFile();
   StagedFile(StagedFile&&) noexcept;
   StagedFile& operator=(StagedFile&&) noexcept;
 
-  void keep();
+  // Any number of threads at once; not after finish().
+  void write(std::uint64_t offset, std::span<const std::byte> bytes);
+  void finish();  // makes the content durable
+  void keep();    // after finish(), which it calls if need be
 
  private:
   struct Impl;

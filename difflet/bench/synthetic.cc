@@ -1,16 +1,12 @@
 #include "difflet/bench/synthetic.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <string>
 #include <system_error>
 
 #include "difflet/base/error.h"
 #include "difflet/base/file.h"
 #include "difflet/base/json.h"
+#include "difflet/base/partial_folder.h"
 #include "difflet/base/thread_pool.h"
 #include "difflet/bench/synthetic_parts.h"
 #include "difflet/bench/synthetic_shards.h"
@@ -50,51 +46,6 @@ void write_json(const fs::path& path, const Json& json) {
   const std::string text = json.dump(2) + "\n";
   write_file_atomic(path, std::as_bytes(std::span(text)));
 }
-
-// The folder in which the model grows. One writer at a time: the lock goes with the process, and what
-// an interrupted one left is cleared by the next.
-class PartialFolder {
- public:
-  explicit PartialFolder(const fs::path& target) : path_(target.string() + ".partial") {
-    fs::create_directories(path_);
-    fd_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd_ < 0) {
-      fail_errno("write", path_, errno);
-    }
-    if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
-      const int error = errno;
-      ::close(fd_);
-      check(error != EWOULDBLOCK, ErrorCode::Unavailable, "another process is writing '{}'",
-            path_.string());
-      fail_errno("lock", path_, error);
-    }
-    for (const fs::directory_entry& entry : fs::directory_iterator(path_)) {
-      fs::remove_all(entry.path());
-    }
-  }
-  ~PartialFolder() {
-    std::error_code ignored;
-    if (!kept_) {
-      fs::remove_all(path_, ignored);
-    }
-    ::close(fd_);
-  }
-  PartialFolder(const PartialFolder&) = delete;
-  PartialFolder& operator=(const PartialFolder&) = delete;
-
-  const fs::path& path() const noexcept { return path_; }
-  // Gives the folder its name, in place of an older one.
-  void keep(const fs::path& target) {
-    fs::remove_all(target);
-    fs::rename(path_, target);
-    kept_ = true;
-  }
-
- private:
-  fs::path path_;
-  int fd_ = -1;
-  bool kept_ = false;
-};
 
 void check_replaceable(const fs::path& folder) {
   if (!fs::exists(folder)) {
@@ -148,7 +99,8 @@ void write_synthetic(const SyntheticFlux& recipe, const fs::path& folder, Log& l
     check_replaceable(target);
     PartialFolder partial(target);
     write_all(recipe, partial.path(), log, check_stop);
-    partial.keep(target);
+    fs::remove_all(target);
+    partial.keep();
   } catch (const fs::filesystem_error& e) {
     fail_errno("write", e.path1(), e.code().value());
   }

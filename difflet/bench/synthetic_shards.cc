@@ -1,16 +1,12 @@
 #include "difflet/bench/synthetic_shards.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <vector>
 
 #include "difflet/base/error.h"
 #include "difflet/base/file.h"
 #include "difflet/base/json.h"
 #include "difflet/bench/random_weights.h"
+#include "difflet/io/safetensors_writer.h"
 
 namespace difflet::bench {
 namespace {
@@ -24,65 +20,14 @@ std::uint64_t bytes_of(const graph::ParamDecl& param) {
   return static_cast<std::uint64_t>(param.shape.elements()) * sizeof(std::uint16_t);
 }
 
-class NewFile {
- public:
-  explicit NewFile(const fs::path& path)
-      : path_(path), fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
-    if (fd_ < 0) {
-      fail_errno("write", path_, errno);
-    }
-  }
-  ~NewFile() { ::close(fd_); }
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
-
-  // Takes the space, so that a full disk shows before anything is made.
-  void reserve(std::uint64_t bytes) const {
-    if (::fallocate(fd_, 0, 0, static_cast<off_t>(bytes)) != 0 && errno != EOPNOTSUPP &&
-        errno != ENOSYS && errno != EINTR) {
-      fail_errno("write", path_, errno);
-    }
-  }
-  void write(std::uint64_t offset, std::span<const std::byte> bytes) const {
-    while (!bytes.empty()) {
-      const ssize_t n = ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-      if (n < 0 && errno != EINTR) {
-        fail_errno("write", path_, errno);
-      }
-      offset += n < 0 ? 0 : static_cast<std::uint64_t>(n);
-      bytes = bytes.subspan(n < 0 ? 0 : static_cast<std::size_t>(n));
-    }
-  }
-  void sync() const {
-    if (::fsync(fd_) != 0) {
-      fail_errno("write", path_, errno);
-    }
-  }
-
- private:
-  fs::path path_;
-  int fd_;
-};
-
-// The length and the JSON text, padded so that data are aligned.
 std::string header_of(std::span<const graph::ParamDecl> params) {
-  Json header = Json::object();
-  header["__metadata__"] = {{"format", "pt"}};
-  std::uint64_t end = 0;
-  for (const graph::ParamDecl& param : params) {
-    const std::uint64_t begin = end;
-    end += bytes_of(param);
-    header[param.name] = {
-        {"dtype", "BF16"}, {"shape", param.shape.dims()}, {"data_offsets", {begin, end}}};
-  }
-  std::string text = header.dump();
   constexpr std::size_t kAlignment = 64;
-  std::uint64_t length = 0;
-  text.append(kAlignment - 1 - (sizeof(length) + text.size() + kAlignment - 1) % kAlignment, ' ');
-  length = text.size();
-  std::string out(sizeof(length), '\0');
-  std::memcpy(out.data(), &length, sizeof(length));
-  return out + text;
+  std::vector<io::TensorDecl> tensors;
+  tensors.reserve(params.size());
+  for (const graph::ParamDecl& param : params) {
+    tensors.push_back({param.name, DType::BF16, param.shape});
+  }
+  return io::safetensors_header(tensors, {{"format", "pt"}}, kAlignment);
 }
 
 // Elements [first, first + count) of a parameter, and where they go.
@@ -105,8 +50,7 @@ void write_shard(const fs::path& path, std::span<const graph::ParamDecl> params,
       offset += count * sizeof(std::uint16_t);
     }
   }
-  const NewFile file(path);
-  file.reserve(offset);
+  StagedFile file(path, offset);
   file.write(0, std::as_bytes(std::span(header)));
   std::vector<std::vector<std::uint16_t>> buffers(static_cast<std::size_t>(threads.size()));
   threads.run(static_cast<std::int64_t>(blocks.size()), [&](std::int64_t task, int thread) {
@@ -118,7 +62,7 @@ void write_shard(const fs::path& path, std::span<const graph::ParamDecl> params,
                 block.first, values);
     file.write(block.offset, std::as_bytes(std::span(values)));
   });
-  file.sync();
+  file.keep();
 }
 
 // Parameters of one file after the other, each at most kShardBytes unless a single one is larger.

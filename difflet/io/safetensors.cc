@@ -10,6 +10,8 @@
 
 #include "difflet/base/error.h"
 #include "difflet/base/json.h"
+#include "difflet/io/safetensors_names.h"
+#include "difflet/io/safetensors_writer.h"
 
 namespace difflet::io {
 namespace {
@@ -18,7 +20,6 @@ namespace {
 // object, then the data, which the tensors cover without hole or overlap.
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::uint64_t kMaxHeader = 100'000'000;
-constexpr const char* kMetadataKey = "__metadata__";
 
 static_assert(std::endian::native == std::endian::little);
 
@@ -47,12 +48,6 @@ std::string supported_names() {
     }
   }
   return names;
-}
-
-std::string_view file_name_of(DType dtype) {
-  const auto* const found =
-      std::ranges::find(kFileDTypes, std::optional<DType>(dtype), &FileDType::dtype);
-  return found->name;
 }
 
 // One tensor as the header describes it; offsets count from the start of the data.
@@ -250,6 +245,12 @@ class HeaderParser {
 
 }  // namespace
 
+std::string_view file_dtype_name(DType dtype) {
+  const auto* const found =
+      std::ranges::find(kFileDTypes, std::optional<DType>(dtype), &FileDType::dtype);
+  return found->name;
+}
+
 std::map<std::string, TensorEntry> parse_safetensors_header(
     std::span<const std::byte> bytes, std::string_view origin,
     std::map<std::string, std::string>* metadata, std::map<std::string, std::string>* unsupported) {
@@ -296,43 +297,26 @@ HostTensor SafetensorsFile::tensor(const std::string& name) const {
 void write_safetensors(const std::filesystem::path& path,
                        const std::map<std::string, HostTensor>& tensors,
                        const std::map<std::string, std::string>& metadata) {
-  Json header = Json::object();
-  if (!metadata.empty()) {
-    header[kMetadataKey] = metadata;
+  std::vector<std::pair<TensorDecl, std::span<const std::byte>>> order;
+  for (const auto& [name, tensor] : tensors) {
+    order.push_back({{name, tensor.dtype(), tensor.shape()}, tensor.bytes()});
   }
-  std::vector<const std::pair<const std::string, HostTensor>*> order;
-  for (const auto& named : tensors) {
-    check(named.first != kMetadataKey, ErrorCode::InvalidArgument, "a tensor cannot be named '{}'",
-          named.first);
-    order.push_back(&named);
+  std::ranges::stable_sort(order, std::ranges::greater(),
+                           [](const auto& one) { return dtype_bytes(one.first.dtype); });
+  std::vector<TensorDecl> decls;
+  std::vector<std::span<const std::byte>> parts(1);
+  for (auto& [decl, bytes] : order) {
+    decls.push_back(std::move(decl));
+    parts.push_back(bytes);
   }
-  std::ranges::sort(order, [](const auto* a, const auto* b) {
-    const std::size_t wide_a = dtype_bytes(a->second.dtype());
-    const std::size_t wide_b = dtype_bytes(b->second.dtype());
-    return wide_a != wide_b ? wide_a > wide_b : a->first < b->first;
-  });
-  std::vector<std::span<const std::byte>> parts(2);
-  std::size_t end = 0;
-  for (const auto* named : order) {
-    const HostTensor& t = named->second;
-    const std::size_t begin = end;
-    end += t.bytes().size();
-    header[named->first] = {{"dtype", file_name_of(t.dtype())},
-                            {"shape", t.shape().dims()},
-                            {"data_offsets", {begin, end}}};
-    parts.push_back(t.bytes());
-  }
-  std::string text;
+  std::string header;
   try {
-    text = header.dump();
-  } catch (const Json::exception&) {
-    fail(ErrorCode::InvalidArgument, "cannot write '{}': a name or metadata is not UTF-8",
-         path.string());
+    header = safetensors_header(decls, metadata);
+  } catch (Error& e) {
+    e.add_context(fmt::format("cannot write '{}'", path.string()));
+    throw;
   }
-  text.append((kLengthBytes - text.size() % kLengthBytes) % kLengthBytes, ' ');
-  const std::uint64_t length = text.size();
-  parts[0] = std::as_bytes(std::span(&length, 1));
-  parts[1] = std::as_bytes(std::span(text));
+  parts[0] = std::as_bytes(std::span(header));
   write_parts_atomic(path, parts);
 }
 
