@@ -83,7 +83,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Expected{"avx512bf16", DType::BF16, "linear.avx512bf16.bf16",
                              "attention.avx512bf16.bf16"},
                     Expected{"amx", DType::F32, "linear.avx512.f32", "attention.avx512"},
-                    Expected{"amx", DType::BF16, "linear.amx.bf16", "attention.avx512bf16.bf16"}),
+                    Expected{"amx", DType::BF16, "linear.amx.bf16", "attention.amx.bf16"}),
     [](const auto& test) {
       return test.param.level + "_" + std::string(dtype_name(test.param.dtype));
     });

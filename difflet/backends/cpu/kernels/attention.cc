@@ -6,8 +6,9 @@
 namespace difflet::cpu {
 namespace {
 
-constexpr const AttentionKernel* kKernels[] = {&kAttentionAvx512Bf16, &kAttentionAvx512,
-                                               &kAttentionAvx2, &kAttentionScalar};
+constexpr const AttentionKernel* kKernels[] = {&kAttentionAmx,        &kAttentionAvx512AtAmx,
+                                               &kAttentionAvx512Bf16, &kAttentionAvx512,
+                                               &kAttentionAvx2,       &kAttentionScalar};
 
 }  // namespace
 

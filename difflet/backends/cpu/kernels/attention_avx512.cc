@@ -20,5 +20,7 @@ struct Config {
 
 constinit const AttentionKernel kAttentionAvx512 =
     Attention<Config>::kernel("attention.avx512", Level::Avx512);
+constinit const AttentionKernel kAttentionAvx512AtAmx =
+    Attention<Config>::kernel("attention.avx512", Level::Amx);
 
 }  // namespace difflet::cpu

@@ -249,7 +249,14 @@ struct Attention {
         }
       }
     }
-    if (top == kMinusInf) return fill(scores, count / kWordElems, 0);  // no key seen yet
+    if (top == kMinusInf) {  // no key seen yet, unless NaN hid behind the others
+      Vec::F sum = Vec::load(scores);
+      for (std::int64_t i = kLanes; i < count; i += kLanes)
+        sum = Vec::add(sum, Vec::load(scores + i));
+      const float total = Vec::reduce_add(sum);
+      if (total != total) Vec::store(s.weight + row * kLanes, Vec::set1(total));
+      return fill(scores, count / kWordElems, 0);
+    }
     const Vec::F scale = Vec::set1(s.to_exp2);
     const Vec::F shift = Vec::set1(-top * s.to_exp2);
     Vec::F weight2 = Vec::zero();
