@@ -1,5 +1,6 @@
-// The interface of amx_tiles.h in plain C++, for tests: TDPBF16PS after the pseudo code of Intel's manual,
-// not compared with a chip. Never part of the product.
+// The interface of amx_tiles.h in plain C++, for tests: TDPBF16PS and TDPBSSD after the pseudo code of
+// Intel's manual (Software Developer's Manual, volume 2; felixcloutier.com/x86/tdpbf16ps), not compared
+// with a chip. Never part of the product.
 #pragma once
 
 #include <cstdint>
@@ -56,8 +57,9 @@ struct EmulatedTiles {
     }
   }
   // For each element of C the products of the even and of the odd places along K are summed apart, by
-  // fused multiply-adds in f32 that round to nearest even and take and give zero for denormals; then
-  // the two sums are added, and their sum to C.
+  // fused multiply-adds in f32; then the two sums are added, and their sum to C. Every one of these
+  // rounds to nearest even, takes denormals for zero and gives zero for them ("FP32 FMA with DAZ=FTZ=1,
+  // RNE rounding", whatever MXCSR says).
   template <int kC, int kA, int kB>
   static void dot() {
     require_configured();
