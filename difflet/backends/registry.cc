@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "difflet/backends/bands/backend.h"
 #include "difflet/backends/cpu/backend.h"
 #include "difflet/backends/reference/reference.h"
 #include "difflet/base/error.h"
@@ -11,7 +12,9 @@ namespace {
 
 const cpu::CpuBackend kCpu;
 const reference::ReferenceBackend kReference;
-constexpr std::array<const runtime::Backend*, 2> kBackends{&kCpu, &kReference};
+const bands::BandBackend kCpuInBands(kCpu);
+const bands::BandBackend kReferenceInBands(kReference);
+constexpr std::array<const runtime::Backend*, 2> kBackends{&kCpuInBands, &kReferenceInBands};
 
 }  // namespace
 

@@ -40,6 +40,13 @@ HugeBuffer::HugeBuffer(std::size_t bytes) {
   madvise(data_, size_, MADV_HUGEPAGE);
 }
 
+void HugeBuffer::discard(std::size_t from) noexcept {
+  const std::size_t first = (from + kPage - 1) / kPage * kPage;
+  if (first < size_) {
+    madvise(data_ + first, size_ - first, MADV_DONTNEED);
+  }
+}
+
 HugeBuffer::~HugeBuffer() {
   if (data_ != nullptr) {
     munmap(data_, size_);

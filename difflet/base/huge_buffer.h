@@ -19,6 +19,8 @@ class HugeBuffer {
     std::swap(size_, o.size_);
     return *this;
   }
+  // Gives the pages from byte `from` on back; they hold zeros when they are read again.
+  void discard(std::size_t from) noexcept;
   std::byte* data() const noexcept { return data_; }
   std::size_t size() const noexcept { return size_; }
 

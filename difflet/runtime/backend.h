@@ -21,6 +21,9 @@ struct BackendOptions {
   std::string cpu_level;
   // Refuses to load more than this many bytes of weights, arena and scratch together; 0: no limit.
   std::size_t memory_limit = 0;
+  // compile() makes a program of one picture that takes no more than this many bytes besides weights,
+  // in bands of rows where need be (backends/bands); 0: no limit.
+  std::size_t picture_memory_limit = 0;
 };
 
 // Every function throws InvalidArgument or Unsupported for an option that cannot be.

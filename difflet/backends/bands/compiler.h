@@ -1,0 +1,54 @@
+// A picture's graph to a bundle whose exact memory is within a limit.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "difflet/backends/bands/band_plan.h"
+#include "difflet/backends/bands/bundle.h"
+#include "difflet/runtime/backend.h"
+
+namespace difflet::bands {
+
+class BundleCompiler {
+ public:
+  // All must outlive this. Throws Unsupported for a graph that is not one picture made from one input.
+  BundleCompiler(const graph::Graph& graph, const runtime::Backend& inner, Context& context,
+                 const runtime::BackendOptions& options);
+
+  // The bundle of least work that takes no more than `limit` bytes besides weights. Throws
+  // ResourceExhausted with the smallest limit that works, what Backend::compile() throws.
+  runtime::CompiledProgram compile(std::size_t limit);
+
+ private:
+  struct Built {
+    Bundle bundle;
+    runtime::MemoryReport memory;
+  };
+  Built build(const BandPlan& plan);
+  BandPass build_pass(Bundle& bundle, const PlannedPass& planned,
+                      const graph::passes::HeldValues& held);
+  std::size_t program_of(Bundle& bundle, const graph::Graph& band);
+  std::string summary(const BandPlan& plan, const Built& built) const;
+  runtime::CompiledProgram finish(const BandPlan& plan, Built built, std::size_t limit) const;
+
+  const graph::Graph& graph_;
+  graph::passes::RowBands bands_;
+  const runtime::Backend& inner_;
+  Context& context_;
+  runtime::BackendOptions options_;
+  std::optional<BandPlanner> planner_;
+  struct Compiled {
+    runtime::CompiledProgram program;
+    runtime::MemoryReport memory;
+  };
+  std::map<std::string, Compiled> compiled_;  // by the graph's text
+  // Of the bundle being built: place by the graph's text, what each program takes.
+  std::map<std::string, std::size_t> places_;
+  std::vector<runtime::MemoryReport> memory_;
+};
+
+}  // namespace difflet::bands
