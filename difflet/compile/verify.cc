@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "difflet/base/error.h"
+#include "difflet/compile/segment_values.h"
 #include "difflet/graph/passes/extract.h"
 
 namespace difflet::compile {
@@ -27,27 +28,17 @@ std::string index_text(const Shape& shape, std::int64_t flat) {
   return fmt::format("[{}]", fmt::join(index, ", "));
 }
 
-std::vector<HostTensor> ordered_inputs(const graph::Graph& graph, const NamedTensors& values) {
-  std::vector<HostTensor> inputs;
-  for (const runtime::Port& port : runtime::input_ports(graph)) {
-    const auto found = values.find(port.name);
-    check(found != values.end(), ErrorCode::InvalidArgument, "input '{}' is missing", port.name);
-    check(found->second.shape() == port.type.shape, ErrorCode::InvalidArgument,
-          "input '{}' must be {}, got {}", port.name, port.type.str(), found->second.shape().str());
-    inputs.push_back(found->second.to(port.type.dtype));
-  }
-  return inputs;
-}
-
 }  // namespace
 
 void verify_blocks(const graph::Graph& graph, const NamedTensors& inputs,
                    const runtime::WeightSource& weights, const runtime::Backend& reference,
                    const runtime::Backend& backend, const runtime::BackendOptions& options,
                    Context& context, const std::function<void(const BlockDifference&)>& report) {
-  NamedTensors values = inputs;
-  for (const graph::passes::Segment& segment : graph::passes::segments(graph)) {
-    const std::vector<HostTensor> taken = ordered_inputs(segment.graph, values);
+  const std::vector<graph::passes::Segment> segments = graph::passes::segments(graph);
+  SegmentValues values(inputs, segments);
+  for (std::size_t index = 0; index < segments.size(); ++index) {
+    const graph::passes::Segment& segment = segments[index];
+    const std::vector<HostTensor> taken = values.inputs_of(index);
     const std::vector<HostTensor> expected =
         reference.load(segment.graph, weights, context, {})->run(taken);
     const std::vector<HostTensor> got =
@@ -62,8 +53,8 @@ void verify_blocks(const graph::Graph& graph, const NamedTensors& inputs,
                         .worst_index = ""};
       d.worst_index = index_text(expected[i].shape(), d.difference.worst);
       report(d);
-      values.insert_or_assign(ports[i].name, expected[i]);
     }
+    values.after(index, expected);
   }
 }
 

@@ -92,6 +92,12 @@ HostTensor timestep_rows(const sampling::Schedule& schedule, std::int64_t n, DTy
   });
 }
 
+// One text's way through the denoiser.
+struct Conditioning {
+  compile::NamedTensors inputs;  // bound to the request
+  compile::StagedExecutable::Request request;
+};
+
 void check_finite(const HostTensor& tensor, const std::string& what) {
   try {
     runtime::check_finite(what, tensor);
@@ -383,28 +389,31 @@ HostTensor FluxPipeline::denoise(const GenerateRequest& request, HostTensor late
     if (guidance_embeds_) {
       inputs["guidance"] = filled(DType::F32, size.n, static_cast<float>(request.guidance));
     }
-    return transformer.begin(inputs, timesteps);
+    return Conditioning{.inputs = inputs, .request = transformer.begin(inputs, timesteps)};
   };
-  compile::StagedExecutable::Request with = begin(positive);
-  std::optional<compile::StagedExecutable::Request> without;
+  Conditioning with = begin(positive);
+  std::optional<Conditioning> without;
   if (negative) {
     without = begin(*negative);
   }
   for (std::size_t i = 0; i < schedule.timesteps.size(); ++i) {
     observer.check_stop();
     const Stopwatch watch;
-    const auto predict = [&](compile::StagedExecutable::Request& text) {
-      return transformer.step(text, static_cast<std::int64_t>(i), {{"hidden_states", latents}})
-          .at("sample");
+    const auto step = static_cast<std::int64_t>(i);
+    const auto predict = [&](Conditioning& text) {
+      text.inputs["timestep"] = timesteps.at("timestep").narrow(0, step, 1).reshaped({size.n});
+      text.inputs["hidden_states"] = latents;
+      observer.component_inputs(transformer_.name(), text.inputs);
+      return transformer.step(text.request, step, {{"hidden_states", latents}}).at("sample");
     };
     HostTensor velocity = predict(with);
     if (without) {
       velocity = sampling::true_cfg(velocity, predict(*without), request.true_cfg_scale);
     }
     latents = sampling::euler_step(schedule, i, velocity, latents);
-    check_finite(latents, fmt::format("latents after step {} of {}", i + 1, request.steps));
-    observer.tensor(fmt::format("latents.{}", i + 1), latents);
-    observer.step(static_cast<std::int64_t>(i) + 1, request.steps, watch.seconds());
+    check_finite(latents, fmt::format("latents after step {} of {}", step + 1, request.steps));
+    observer.tensor(fmt::format("latents.{}", step + 1), latents);
+    observer.step(step + 1, request.steps, watch.seconds());
   }
   return latents;
 }

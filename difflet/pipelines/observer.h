@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "difflet/compile/staged.h"
 #include "difflet/tensor/host_tensor.h"
 
 namespace difflet::pipelines {
@@ -18,6 +19,10 @@ class Observer {
   virtual void step(std::int64_t /*done*/, std::int64_t /*total*/, double /*seconds*/) {}
   // Intermediate results under the names of tests/golden/README.md.
   virtual void tensor(std::string_view /*name*/, const HostTensor& /*value*/) {}
+  // A component runs with these inputs next: those of its traced graph, of a denoising step those of
+  // all bindings.
+  virtual void component_inputs(std::string_view /*component*/,
+                                const compile::NamedTensors& /*inputs*/) {}
   // Called between steps, pictures and weights; throws Cancelled to stop.
   virtual void check_stop() {}
 };

@@ -46,6 +46,7 @@ compile::StagedExecutable& Resident::loaded(Observer& observer) {
 compile::NamedTensors Resident::run(const compile::NamedTensors& inputs, Observer& observer) {
   compile::StagedExecutable& executable = loaded(observer);
   observer.check_stop();
+  observer.component_inputs(name_, inputs);
   return executable.run(inputs);
 }
 
