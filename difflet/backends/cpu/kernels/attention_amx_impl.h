@@ -115,11 +115,11 @@ struct AmxAttention {
   struct Task {
     const AttentionArgs& a;
     Sizes z;
-    std::int64_t batch, head, kv_head;
-    char* base;                            // of scratch
+    std::int64_t batch = 0, head = 0, kv_head = 0;
+    char* base = nullptr;                  // of scratch
     std::int64_t query = 0, rows = 0;      // of the group
     std::int64_t next_query = 0, end = 0;  // of the next group; of the range
-    typename Rows::Shared shared;
+    typename Rows::Shared shared = {};
     Unit units[kMaxUnits];
     typename Rows::ScoreBlock ring[Config::kRing];
     std::int64_t scored = 0;  // blocks of scores made, the last of which may still be in the tiles
@@ -266,7 +266,7 @@ struct AmxAttention {
 
   // The place in the order of items: by chunks, then by units.
   struct Walk {
-    std::int64_t chunk, last;  // chunks [chunk, last)
+    std::int64_t chunk = 0, last = 0;  // chunks [chunk, last)
     std::int64_t unit = 0;
 
     Item next(Task& t) {
@@ -297,6 +297,8 @@ struct AmxAttention {
     while (t.slot.done < block) t.slot.one();
   }
 
+  // The sums belong to `to`.
+  // NOLINTNEXTLINE(readability-non-const-parameter): kept, and written later
   static void multiply(Task& t, typename Product::Block& b, float* to) {
     b.pending = t.pending.to;
     b.strip_bytes = kTileBytes;
@@ -449,7 +451,7 @@ struct AmxAttention {
            .kv_head = head / (a.heads / a.kv_heads),
            .base = base,
            .end = end,
-           .shared = {.a = a,
+           .shared = {.a = &a,
                       .batch = item / a.heads,
                       .head = head,
                       .steps = z.steps,

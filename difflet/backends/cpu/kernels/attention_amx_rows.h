@@ -81,15 +81,15 @@ struct AmxAttentionRows {
 
   // What rows need to know of their task.
   struct Shared {
-    const AttentionArgs& a;
-    std::int64_t batch, head;
-    std::int64_t steps;  // of head_dim, 32 each
-    bool plain;          // one positive scale, no bias
-    float to_exp2;       // from scores to exponents of two
-    float* scores;       // the ring, blocks
-    const float* rows;   // states of the queries of the group
-    const float* sums;   // [unit][head_dim / 32][32][32]
-    char* y;             // of the group's first query
+    const AttentionArgs* a = nullptr;
+    std::int64_t batch = 0, head = 0;
+    std::int64_t steps = 0;       // of head_dim, 32 each
+    bool plain = false;           // one positive scale, no bias
+    float to_exp2 = 0;            // from scores to exponents of two
+    float* scores = nullptr;      // the ring, blocks
+    const float* rows = nullptr;  // states of the queries of the group
+    const float* sums = nullptr;  // [unit][head_dim / 32][32][32]
+    char* y = nullptr;            // of the group's first query
   };
 
   static Vec::F up(Vec::F v) {
@@ -109,7 +109,7 @@ struct AmxAttentionRows {
   // Scale, bias and bounds of row `r` of a block.
   [[gnu::noinline]] static void adjust(const Shared& w, const ScoreBlock& b, float* s,
                                        std::int64_t r) {
-    const AttentionArgs& a = w.a;
+    const AttentionArgs& a = *w.a;
     const KeySpan seen = keys_of_query(a, w.batch, b.query + r);
     const float* bias = nullptr;
     if (a.bias != nullptr) {
@@ -125,7 +125,7 @@ struct AmxAttentionRows {
       Vec::F v = Vec::load(s + i);
       if (!w.plain) {
         const Vec::F add = bias == nullptr ? Vec::zero() : _mm512_maskz_loadu_ps(mask, bias + i);
-        v = Vec::fma(v, Vec::set1(w.a.scale), add);
+        v = Vec::fma(v, Vec::set1(a.scale), add);
       }
       Vec::store(s + i, _mm512_mask_mov_ps(Vec::set1(kMinusInf), mask, v));
     }
@@ -183,7 +183,7 @@ struct AmxAttentionRows {
     const float weight = Vec::reduce_add(Vec::load(w.rows + r * kRowFloats + kWeight));
     const Vec::F inverse = Vec::set1(weight == 0 ? 0 : 1 / weight);
     const float* sums = w.sums + r / kUnit * w.steps * kFloats + r % kUnit * kBlock;
-    char* y = w.y + r * w.a.y_token * 2;
+    char* y = w.y + r * w.a->y_token * 2;
     for (std::int64_t d = 0; d < w.steps; ++d, sums += kFloats, y += 64) {
       Vec::store_words(y, Vec::pack_bf16(Vec::mul(Vec::load(sums), inverse),
                                          Vec::mul(Vec::load(sums + 16), inverse)));
