@@ -435,7 +435,7 @@ std::vector<io::Image> FluxPipeline::decode(const GenerateRequest& request,
   return images;
 }
 
-std::vector<io::Image> FluxPipeline::generate(const GenerateRequest& request, Observer& observer) {
+HostTensor FluxPipeline::latents(const GenerateRequest& request, Observer& observer) {
   prepare(request);
   text_encoder_.loaded(observer);
   text_encoder_2_.loaded(observer);
@@ -454,10 +454,14 @@ std::vector<io::Image> FluxPipeline::generate(const GenerateRequest& request, Ob
   latents = run_stage(observer, "denoise",
                       [&] { return denoise(request, latents, positive, negative, observer); });
   after_stage({&transformer_});
+  return latents;
+}
 
+std::vector<io::Image> FluxPipeline::generate(const GenerateRequest& request, Observer& observer) {
+  const HostTensor denoised = latents(request, observer);
   vae_.loaded(observer);
   std::vector<io::Image> images =
-      run_stage(observer, "decode", [&] { return decode(request, latents, observer); });
+      run_stage(observer, "decode", [&] { return decode(request, denoised, observer); });
   after_stage({&vae_});
   return images;
 }

@@ -66,6 +66,8 @@ class FluxPipeline {
   // Loads what the prepared request will keep, so that generate() need not; nothing when memory does not
   // hold all at once.
   void load(Observer& observer);
+  // Final latents of a resolved request, packed: [n, I, C]. Throws as generate().
+  HostTensor latents(const GenerateRequest& request, Observer& observer);
   // Pictures of a resolved request. Programs stay loaded for the next one when all fit in memory,
   // else each is let go after its stage. Throws DataLoss when a number is not finite.
   std::vector<io::Image> generate(const GenerateRequest& request, Observer& observer);
