@@ -166,7 +166,7 @@ constexpr std::array kOptions{
                .effect = kCompile},
     OptionDecl{.name = "cpu-level",
                .fallback_note = "the best that the chip has",
-               .choices = "scalar avx2 avx512 avx512bf16 amx",
+               .choices = "scalar avx2 avx512 avx512vnni avx512bf16 amx",
                .help = "instruction set of the cpu backend's kernels; amx, which has never run on "
                        "hardware, is not chosen by itself",
                .commands = "run generate inspect eval compile cache-lookup cache-explain-key "

@@ -79,6 +79,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Expected{"avx2", DType::BF16, "linear.avx2.bf16", "attention.avx2"},
                     Expected{"avx512", DType::F32, "linear.avx512.f32", "attention.avx512"},
                     Expected{"avx512", DType::BF16, "linear.avx512.bf16", "attention.avx512"},
+                    Expected{"avx512vnni", DType::F32, "linear.avx512.f32", "attention.avx512"},
+                    Expected{"avx512vnni", DType::BF16, "linear.avx512.bf16", "attention.avx512"},
                     Expected{"avx512bf16", DType::F32, "linear.avx512.f32", "attention.avx512"},
                     Expected{"avx512bf16", DType::BF16, "linear.avx512bf16.bf16",
                              "attention.avx512bf16.bf16"},

@@ -23,7 +23,7 @@ Level choose_level(const std::string& name) {
   const Level best = highest_level();
   const auto level = parse_level(name);
   check(level.has_value(), ErrorCode::InvalidArgument,
-        "unknown cpu level '{}': scalar, avx2, avx512, avx512bf16 or amx", name);
+        "unknown cpu level '{}': scalar, avx2, avx512, avx512vnni, avx512bf16 or amx", name);
   check(*level <= best, ErrorCode::Unsupported, "cpu level {} is not available: this chip has {}",
         name, level_name(best));
   return *level;

@@ -374,6 +374,9 @@ void limit_isa(Level level) {
     case Level::Avx512:
       (void)dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core);
       break;
+    case Level::Avx512Vnni:
+      (void)dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_vnni);
+      break;
     case Level::Avx512Bf16:
       (void)dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
       break;

@@ -65,7 +65,7 @@ TEST(Load, RefusesALevelThatIsUnknownOrBeyondTheChip) {
   const Program p = everything(DType::F32);
   EXPECT_ERROR(Loaded(p.graph(), {}, 1, {.cpu_level = "sse9", .memory_limit = 0}),
                ErrorCode::InvalidArgument,
-               "unknown cpu level 'sse9': scalar, avx2, avx512, avx512bf16 or amx");
+               "unknown cpu level 'sse9': scalar, avx2, avx512, avx512vnni, avx512bf16 or amx");
   if (detect_level() < Level::Avx512Bf16) {
     EXPECT_ERROR(Loaded(p.graph(), {}, 1, {.cpu_level = "avx512bf16", .memory_limit = 0}),
                  ErrorCode::Unsupported, "is not available: this chip has");

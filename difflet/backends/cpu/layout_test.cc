@@ -35,22 +35,41 @@ constexpr std::int64_t kN = 1100, kK = 1501;
 constexpr std::size_t kAlignment = 64;
 
 std::uint64_t packed_digest(const LinearKernel& kernel) {
-  const bool bf16 = std::string_view(kernel.name).ends_with(".bf16");
-  const Elem elem = bf16 ? Elem::Bf16 : Elem::F32;
-  const LinearDesc desc{.n = kN, .k = kK, .x = elem, .w = elem, .y = elem};
+  const std::string_view name = kernel.name;
+  const bool bytes = name.ends_with(".w8a16") || name.ends_with(".w8a8");
+  const Elem elem = name.ends_with(".f32") ? Elem::F32 : Elem::Bf16;
+  const LinearDesc desc{.n = kN,
+                        .k = kK,
+                        .x = elem,
+                        .w = bytes ? Elem::I8 : elem,
+                        .y = elem,
+                        .products = name.ends_with(".w8a8") ? Products::Bytes : Products::Floats};
   EXPECT_EQ(kernel.refuse(desc), nullptr);
-  const HostTensor w = testing::numbers(DType::F32, {kN, kK}, 7);
+  const HostTensor w = testing::numbers(bytes ? DType::I8 : DType::F32, {kN, kK}, 7);
   std::vector<std::byte> packed(kernel.packed_bytes(desc), std::byte{0xff});
-  EXPECT_TRUE(kernel.pack(desc, w.bytes().data(), Elem::F32, 0, kN, packed.data()));
+  EXPECT_TRUE(
+      kernel.pack(desc, w.bytes().data(), bytes ? Elem::I8 : Elem::F32, 0, kN, packed.data()));
   return digest(packed);
 }
 
 TEST(Layout, OfEachLinearKernelIsPinned) {
   const std::map<std::string_view, std::uint64_t> pinned{
-      {"linear.scalar.f32", 0x1a6837f72f8fa521},      {"linear.scalar.bf16", 0x33e79c91f73a3dad},
-      {"linear.avx2.f32", 0x2f9103de0c9d2071},        {"linear.avx2.bf16", 0xca3b0a9fcbe6e2c1},
-      {"linear.avx512.f32", 0xe4fd05dc504fa71d},      {"linear.avx512.bf16", 0xa40511c7e988bae1},
-      {"linear.avx512bf16.bf16", 0x2b8ff4fed1672335}, {"linear.amx.bf16", 0xeefee540f64be38d}};
+      {"linear.scalar.f32", 0x1a6837f72f8fa521},
+      {"linear.scalar.bf16", 0x33e79c91f73a3dad},
+      {"linear.avx2.f32", 0x2f9103de0c9d2071},
+      {"linear.avx2.bf16", 0xca3b0a9fcbe6e2c1},
+      {"linear.avx512.f32", 0xe4fd05dc504fa71d},
+      {"linear.avx512.bf16", 0xa40511c7e988bae1},
+      {"linear.avx512bf16.bf16", 0x2b8ff4fed1672335},
+      {"linear.amx.bf16", 0xeefee540f64be38d},
+      {"linear.scalar.w8a16", 0x29cef209d64116a2},
+      {"linear.scalar.w8a8", 0xf4eca8b7b0d21d0c},
+      {"linear.avx2.w8a16", 0x727a22ac99a4696e},
+      {"linear.avx2.w8a8", 0xd257448b11f83de8},
+      {"linear.avx512.w8a16", 0x734e2f171abbdcf6},
+      {"linear.avx512.w8a8", 0xe8a9cd66874e7760},
+      {"linear.avx512vnni.w8a8", 0x65d08d5d34f46e42},
+      {"linear.avx512bf16.w8a16", 0x8244a543977e1aae}};
   const LinearKernelList list = linear_kernels();
   EXPECT_EQ(list.size, pinned.size());
   for (std::size_t i = 0; i < list.size; ++i) {

@@ -74,8 +74,17 @@ inline Program everything(DType floats) {
   return p;
 }
 
-// Small numbers that differ from element to element and from seed to seed; exact in bf16.
+// Small numbers that differ from element to element and from seed to seed; exact in bf16. Bytes are whole
+// ones from -127 to 127.
 inline HostTensor numbers(DType dtype, const Shape& shape, unsigned seed) {
+  if (dtype == DType::I8) {
+    HostTensor bytes(DType::I8, shape);
+    const HostTensor floats = numbers(DType::F32, shape, seed);
+    std::ranges::transform(floats.as<float>(), bytes.mutable_as<std::int8_t>().begin(), [](float v) {
+      return static_cast<std::int8_t>(std::max(-127.0F, v * 64));
+    });
+    return bytes;
+  }
   HostTensor t(DType::F32, shape);
   std::uint32_t state = seed * 2654435761U + 12345;
   for (float& v : t.mutable_as<float>()) {

@@ -1,7 +1,8 @@
 # Kernels: one translation unit a level, each with its own instruction-set flags, always optimized.
 set(DIFFLET_FLAGS_avx2 -mavx2 -mfma -mf16c)
 set(DIFFLET_FLAGS_avx512 ${DIFFLET_FLAGS_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl)
-set(DIFFLET_FLAGS_avx512bf16 ${DIFFLET_FLAGS_avx512} -mavx512bf16)
+set(DIFFLET_FLAGS_avx512vnni ${DIFFLET_FLAGS_avx512} -mavx512vnni)
+set(DIFFLET_FLAGS_avx512bf16 ${DIFFLET_FLAGS_avx512vnni} -mavx512bf16)
 set(DIFFLET_FLAGS_amx ${DIFFLET_FLAGS_avx512bf16} -mamx-tile -mamx-bf16 -mamx-int8)
 
 file(GLOB DIFFLET_KERNEL_SOURCES CONFIGURE_DEPENDS "${CMAKE_CURRENT_LIST_DIR}/*.cc")
@@ -26,7 +27,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(difflet_cpu_kernels PRIVATE ${DIFFLET_FLAGS_gnu})
 endif()
 foreach(source IN LISTS DIFFLET_KERNEL_SOURCES)
-  foreach(level IN ITEMS avx2 avx512 avx512bf16 amx)
+  foreach(level IN ITEMS avx2 avx512 avx512vnni avx512bf16 amx)
     if(source MATCHES "_${level}\\.cc$")
       set_source_files_properties("${source}" PROPERTIES COMPILE_OPTIONS "${DIFFLET_FLAGS_${level}}")
     endif()

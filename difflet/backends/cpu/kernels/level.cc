@@ -9,7 +9,8 @@
 namespace difflet::cpu {
 namespace {
 
-constexpr std::string_view kNames[] = {"scalar", "avx2", "avx512", "avx512bf16", "amx"};
+constexpr std::string_view kNames[] = {"scalar",     "avx2",       "avx512",
+                                       "avx512vnni", "avx512bf16", "amx"};
 
 struct Leaf {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
@@ -53,11 +54,13 @@ Level highest_level() noexcept {
   const bool avx2 = has(seven.ebx, bit(5)) && fma_avx_f16c && (states & kYmm) == kYmm;
   const bool f_dq_bw_vl = has(seven.ebx, bit(16) | bit(17) | bit(30) | bit(31));
   const bool avx512 = avx2 && f_dq_bw_vl && (states & kZmm) == kZmm;
-  const bool bf16 = avx512 && has(seven_one.eax, bit(5));
+  const bool vnni = avx512 && has(seven.ecx, bit(11));
+  const bool bf16 = vnni && has(seven_one.eax, bit(5));
   const bool amx_bf16_tile_int8 = has(seven.edx, bit(22) | bit(24) | bit(25));
   if (bf16 && amx_bf16_tile_int8 && (states & kTiles) == kTiles && tiles_permitted())
     return Level::Amx;
   if (bf16) return Level::Avx512Bf16;
+  if (vnni) return Level::Avx512Vnni;
   if (avx512) return Level::Avx512;
   return avx2 ? Level::Avx2 : Level::Scalar;
 }

@@ -7,7 +7,7 @@
 namespace difflet::cpu {
 
 // Ordered: a chip that has a level has all below it.
-enum class Level { Scalar, Avx2, Avx512, Avx512Bf16, Amx };
+enum class Level { Scalar, Avx2, Avx512, Avx512Vnni, Avx512Bf16, Amx };
 
 // The highest level that this chip and operating system support (CPUID and XCR0). For amx the process
 // asks the kernel for the use of tiles, which then holds for all its threads.
@@ -16,7 +16,7 @@ Level highest_level() noexcept;
 // by name.
 Level detect_level() noexcept;
 
-// "scalar", "avx2", "avx512", "avx512bf16", "amx": the spelling of --cpu-level.
+// "scalar", "avx2", "avx512", "avx512vnni", "avx512bf16", "amx": the spelling of --cpu-level.
 std::string_view level_name(Level level) noexcept;
 std::optional<Level> parse_level(std::string_view name) noexcept;
 

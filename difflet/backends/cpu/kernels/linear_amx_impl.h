@@ -75,9 +75,9 @@ struct AmxLinear {
           const std::int64_t rows = smaller(kTileRows, d.n - first);
           for (std::int64_t s = run; s < smaller(steps, run + kRun); ++s) {
             const void* at = element(w, src, (rows > 0 ? first : 0) * d.k + s * kTileK);
-            bad = Vec::words_or(
-                bad, pack_square<Elem::Bf16>(at, src, d.k, rows, d.k - s * kTileK,
-                                       panel + (2 * s + half) * kTileWords, kTileRows, kTileRows));
+            bad = Vec::words_or(bad, pack_square<Elem::Bf16>(at, src, d.k, rows, d.k - s * kTileK,
+                                                             panel + (2 * s + half) * kTileWords,
+                                                             kTileRows, kTileRows));
           }
         }
       }
@@ -255,9 +255,9 @@ struct AmxLinear {
       for (std::int64_t s = step; s < step + count; ++s, to += kTileBytes) {
         const std::int64_t k = s * kTileK;
         __builtin_prefetch(element(from, x.elem, next + k), 0, 3);
-        Vec::store_words(to, exists
-                                 ? words_of_part<Elem::Bf16>(element(from, x.elem, k), x.elem, t.a.k - k)
-                                 : Vec::zero_words());
+        Vec::store_words(
+            to, exists ? words_of_part<Elem::Bf16>(element(from, x.elem, k), x.elem, t.a.k - k)
+                       : Vec::zero_words());
       }
     }
   }
@@ -438,7 +438,8 @@ struct AmxLinear {
     for (std::int64_t r = 0; r < a.m; ++r) {
       for (std::int64_t k = 0; k < ldx; k += kTileK) {
         alignas(64) std::uint16_t part[kTileK];
-        Vec::store_words(part, words_of_part<Elem::Bf16>(element(a.x.data, a.x.elem, r * a.x.stride + k),
+        Vec::store_words(part,
+                         words_of_part<Elem::Bf16>(element(a.x.data, a.x.elem, r * a.x.stride + k),
                                                    a.x.elem, a.k - k));
         Vec::store(x + r * ldx + k, Vec::load_bf16(part));
         Vec::store(x + r * ldx + k + 16, Vec::load_bf16(part + 16));

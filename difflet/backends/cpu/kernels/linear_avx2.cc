@@ -1,4 +1,4 @@
-// Matrix products with AVX2 and FMA; bf16 weights are widened panel by panel.
+// Matrix products with AVX2 and FMA; smaller weights are widened panel by panel.
 // The implementation is written over the Vec that comes first.
 // clang-format off
 #include "difflet/backends/cpu/kernels/vec_avx2.h"
@@ -21,11 +21,25 @@ struct Bf16Config : F32Config {
   static constexpr std::int64_t kChunk = 256;  // pairs
 };
 
+struct W8a16Config : F32Config {
+  static constexpr Elem kWeight = Elem::I8;
+  static constexpr std::int64_t kChunk = 128;  // fours
+};
+
+struct W8a8Config : W8a16Config {
+  using Dot = DotI16;
+  static constexpr std::int64_t kChunk = 256;
+};
+
 }  // namespace
 
 constinit const LinearKernel kLinearAvx2F32 =
     Linear<F32Config>::kernel("linear.avx2.f32", Level::Avx2);
 constinit const LinearKernel kLinearAvx2Bf16 =
     Linear<Bf16Config>::kernel("linear.avx2.bf16", Level::Avx2);
+constinit const LinearKernel kLinearAvx2W8a16 =
+    Linear<W8a16Config>::kernel("linear.avx2.w8a16", Level::Avx2);
+constinit const LinearKernel kLinearAvx2W8a8 =
+    Linear<W8a8Config>::kernel("linear.avx2.w8a8", Level::Avx2);
 
 }  // namespace difflet::cpu

@@ -1,4 +1,4 @@
-// Matrix products with AVX-512 f32 arithmetic; bf16 weights are widened panel by panel.
+// Matrix products with AVX-512 f32 arithmetic; smaller weights are widened panel by panel.
 // The implementation is written over the Vec that comes first.
 // clang-format off
 #include "difflet/backends/cpu/kernels/vec_avx512.h"
@@ -21,11 +21,25 @@ struct Bf16Config : F32Config {
   static constexpr std::int64_t kChunk = 320;  // pairs
 };
 
+struct W8a16Config : F32Config {
+  static constexpr Elem kWeight = Elem::I8;
+  static constexpr std::int64_t kChunk = 160;  // fours
+};
+
+struct W8a8Config : W8a16Config {
+  using Dot = DotI16;
+  static constexpr std::int64_t kChunk = 320;
+};
+
 }  // namespace
 
 constinit const LinearKernel kLinearAvx512F32 =
     Linear<F32Config>::kernel("linear.avx512.f32", Level::Avx512);
 constinit const LinearKernel kLinearAvx512Bf16Storage =
     Linear<Bf16Config>::kernel("linear.avx512.bf16", Level::Avx512);
+constinit const LinearKernel kLinearAvx512W8a16 =
+    Linear<W8a16Config>::kernel("linear.avx512.w8a16", Level::Avx512);
+constinit const LinearKernel kLinearAvx512W8a8 =
+    Linear<W8a8Config>::kernel("linear.avx512.w8a8", Level::Avx512);
 
 }  // namespace difflet::cpu

@@ -16,9 +16,16 @@ struct Bf16Config {
   static constexpr std::int64_t kBlockRows = 96, kChunk = 640, kBlockPanels = 8;
 };
 
+struct W8a16Config : Bf16Config {
+  static constexpr Elem kWeight = Elem::I8;
+  static constexpr std::int64_t kBlockRows = 192, kChunk = 320;  // fours
+};
+
 }  // namespace
 
 constinit const LinearKernel kLinearAvx512Bf16 =
     Linear<Bf16Config>::kernel("linear.avx512bf16.bf16", Level::Avx512Bf16);
+constinit const LinearKernel kLinearAvx512Bf16W8a16 =
+    Linear<W8a16Config>::kernel("linear.avx512bf16.w8a16", Level::Avx512Bf16);
 
 }  // namespace difflet::cpu

@@ -10,17 +10,19 @@
 
 #include "difflet/backends/cpu/kernels/linear.h"
 #include "difflet/backends/cpu/kernels/pack.h"
+#include "difflet/backends/cpu/kernels/quantize.h"
 
 namespace difflet::cpu {
 namespace {  // NOLINT(google-build-namespaces): each unit must own its copy
 
-// y = residual + mul * act(c + bias) for a tile of rows.
+// y = residual + mul * act(c * scale + bias) for a tile of rows.
 struct Epilogue {
   const LinearArgs& args;
   const float* c;
   std::int64_t ldc;
   std::int64_t row, rows;  // of y
   std::int64_t col, cols;
+  const float* row_scale = nullptr;  // [rows] when the sums in c are integers
 };
 
 // Starts the loads of what the epilogue reads and writes in far memory, a tile's time ahead.
@@ -41,6 +43,7 @@ inline void fetch_operands(const Epilogue& e) {
 
 // Places of the operands in one row; null when absent.
 struct RowEnds {
+  const char* scale;
   const char* bias;
   const char* mul;
   const char* residual;
@@ -55,6 +58,7 @@ inline void finish(const LinearArgs& a, const RowEnds& row, std::int64_t j, std:
     const char* at = element(p, e, j);
     return kWhole ? load_as(at, e) : load_part(at, e, count);
   };
+  if (row.scale != nullptr) v = Vec::mul(v, load(row.scale, Elem::F32));
   if (row.bias != nullptr) v = Vec::add(v, load(row.bias, Elem::F32));
   v = activate<kAct>(v);
   if (row.mul != nullptr) v = Vec::mul(v, load(row.mul, a.mul.elem));
@@ -67,24 +71,32 @@ inline void finish(const LinearArgs& a, const RowEnds& row, std::int64_t j, std:
   }
 }
 
+// kLanes sums of the tile's row i.
+inline Vec::F sums(const Epilogue& e, std::int64_t i, const float* c) {
+  if (e.row_scale == nullptr) return Vec::load(c);
+  return Vec::mul(Vec::from_ints(Vec::load_words(c)), Vec::set1(e.row_scale[i]));
+}
+
 template <Act kAct>
 void epilogue(const Epilogue& e) {
   const LinearArgs& a = e.args;
   const auto at = [&](const ConstRows& r, std::int64_t row) {
     return r.data == nullptr ? nullptr : element(r.data, r.elem, row * r.stride + e.col);
   };
+  const auto column = [&](const float* v) {
+    return v == nullptr ? nullptr : element(v, Elem::F32, e.col);
+  };
   const std::int64_t whole = e.cols / Vec::kLanes * Vec::kLanes;
   for (std::int64_t i = 0; i < e.rows; ++i) {
     const std::int64_t row = e.row + i;
-    const RowEnds ends{a.bias == nullptr ? nullptr : element(a.bias, Elem::F32, e.col),
-                       at(a.mul, row), at(a.residual, row),
+    const RowEnds ends{column(a.scale), column(a.bias), at(a.mul, row), at(a.residual, row),
                        element(a.y.data, a.y.elem, row * a.y.stride + e.col)};
     const float* c = e.c + i * e.ldc;
     for (std::int64_t j = 0; j < whole; j += Vec::kLanes) {
-      finish<kAct, true>(a, ends, j, 0, Vec::load(c + j));
+      finish<kAct, true>(a, ends, j, 0, sums(e, i, c + j));
     }
     if (whole < e.cols) {
-      finish<kAct, false>(a, ends, whole, e.cols - whole, Vec::load(c + whole));
+      finish<kAct, false>(a, ends, whole, e.cols - whole, sums(e, i, c + whole));
     }
   }
 }
@@ -112,14 +124,14 @@ inline void run_epilogue(const Epilogue& e) {
 template <class Config>
 struct Linear {
   using Dot = typename Config::Dot;
-  static constexpr Elem kRowWord = Dot::kPairs ? Elem::Bf16 : Elem::F32;
-  static constexpr bool kWiden = Config::kWeight != kRowWord;  // bf16 weights, f32 arithmetic
   static constexpr std::int64_t kStepElems = word_elems<Config::kWeight>();
-  static constexpr std::int64_t kStepsPerStored = kWiden ? 2 : 1;
+  static constexpr std::int64_t kStepsPerStored = kStepElems / Dot::kElems;
+  static constexpr bool kWiden = kStepsPerStored > 1;  // weights of fewer bits than the arithmetic
   static constexpr std::int64_t kCols = Config::kVecs * Vec::kLanes;
   static constexpr std::int64_t kBlockCols = kCols * Config::kBlockPanels;
-  static constexpr std::int64_t kAlign = 16;  // words in 64 bytes
-  static constexpr int kDirectRows = 4;  // so many rows widen weights in registers, into free ones
+  static constexpr std::int64_t kAlign = 16;                        // words in 64 bytes
+  static constexpr std::int64_t kMostInts = std::int64_t{1} << 17;  // times 127 * 127 fits 32 bits
+  static constexpr int kDirectRows = 4;  // of a tile that widens weights in registers
 
   struct Layout {
     std::int64_t steps;  // stored steps of K
@@ -152,7 +164,8 @@ struct Linear {
     return {blocks, round_up(ceil_div(m, blocks), Config::kRows)};
   }
 
-  // Scratch of a task: x [chunk][rows][lda], accumulators [rows][kBlockCols], a widened panel.
+  // Scratch of a task: x [chunk][rows][lda], accumulators [rows][kBlockCols], a widened panel; of rows
+  // that are quantised their scales and where their sums start.
   struct Scratch {
     std::int64_t lda, rows, chunks, chunk_steps;
 
@@ -165,12 +178,19 @@ struct Linear {
     }
     std::int64_t acc_at() const { return chunks * rows * lda; }
     std::int64_t panel_at() const { return acc_at() + rows * kBlockCols; }
-    std::int64_t words() const { return panel_at() + (kWiden ? chunk_steps * kCols : 0); }
+    std::int64_t scales_at() const { return panel_at() + (kWiden ? chunk_steps * kCols : 0); }
+    std::int64_t starts_at() const { return scales_at() + (Dot::kInts ? rows : 0); }
+    std::int64_t words() const { return starts_at() + (Dot::kInts ? rows : 0); }
   };
 
   static const char* refuse(const LinearDesc& d) noexcept {
     if (d.w != Config::kWeight) return "the kernel is for weights of another type";
-    if (Dot::kPairs && d.x != Elem::Bf16) return "the kernel multiplies bf16 by bf16 only";
+    if (Dot::kInts != (d.products == Products::Bytes)) return "the kernel multiplies otherwise";
+    if (Dot::kInts && d.k > kMostInts)
+      return "sums of so many products of bytes do not fit 32 bits";
+    if (!Dot::kInts && Dot::kPairs && d.x != Elem::Bf16) {
+      return "the kernel multiplies bf16 by bf16 only";
+    }
     return nullptr;
   }
 
@@ -187,10 +207,16 @@ struct Linear {
         for (std::int64_t p = 0; p < l.block_panels(block); ++p) {
           const std::int64_t n = block * kBlockCols + p * kCols;
           const std::int64_t k = s * kStepElems;
+          Word* const to = static_cast<Word*>(packed) + l.offset(block, s, p);
           const Vec::W b = pack_panel<Config::kWeight, Config::kVecs>(
-              element(w, src, n * d.k + k), src, d.k, smaller(kCols, d.n - n), d.k - k,
-              static_cast<Word*>(packed) + l.offset(block, s, p), l.chunk_steps(s));
+              element(w, src, n * d.k + k), src, d.k, smaller(kCols, d.n - n), d.k - k, to,
+              l.chunk_steps(s));
           bad = Vec::words_or(bad, b);
+          if constexpr (Config::kWeight == Elem::I8) {
+            for (std::int64_t i = 0; i < l.chunk_steps(s) * kCols; i += Vec::kLanes) {
+              Vec::store_words(to + i, Dot::stored(Vec::load_words(to + i)));
+            }
+          }
         }
       }
     }
@@ -215,24 +241,56 @@ struct Linear {
     return static_cast<std::size_t>(Scratch(a).words()) * sizeof(Word);
   }
 
+  static const char* x_row(const LinearArgs& a, std::int64_t row) {
+    return element(a.x.data, a.x.elem, row * a.x.stride);
+  }
+
   static void pack_x(const LinearArgs& a, const Scratch& s, std::int64_t chunk, std::int64_t row,
-                     std::int64_t rows, Word* to) {
-    const std::int64_t chunk_elems = s.chunk_steps * word_elems<kRowWord>();
+                     std::int64_t rows, Word* x) {
+    constexpr Elem kWord = Dot::kPairs ? Elem::Bf16 : Elem::F32;
+    const std::int64_t chunk_elems = s.chunk_steps * Dot::kElems;
     const std::int64_t k = chunk * chunk_elems;
     const std::int64_t elems = smaller(chunk_elems, a.k - k);
     for (std::int64_t r = 0; r < rows; ++r) {
-      pack_row<kRowWord>(element(a.x.data, a.x.elem, (row + r) * a.x.stride + k), a.x.elem,
-                         r + 1 < rows ? a.x.stride : 0, elems, to + (chunk * s.rows + r) * s.lda);
+      pack_row<kWord>(element(x_row(a, row + r), a.x.elem, k), a.x.elem,
+                      r + 1 < rows ? a.x.stride : 0, elems, x + (chunk * s.rows + r) * s.lda);
     }
   }
 
+  // All chunks at once: a row's scale is known when all of it has been seen.
+  static void quantise_x(const LinearArgs& a, const Scratch& s, std::int64_t row, std::int64_t rows,
+                         Word* x) {
+    float* const scales = floats(x + s.scales_at());
+    const std::int64_t chunk_elems = s.chunk_steps * Dot::kElems;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const std::int64_t ahead = r + 1 < rows ? a.x.stride * bytes_of(a.x.elem) : 0;
+      const QuantRow from{x_row(a, row + r), a.x.elem, a.k, a.smooth, ahead};
+      const RowScale scale = row_scale(from);
+      std::int32_t sum = 0;
+      for (std::int64_t c = 0; c < s.chunks; ++c) {
+        const std::int64_t k = c * chunk_elems;
+        sum += quantise_row<Dot>(from, scale.inverse, k, smaller(a.k, k + chunk_elems),
+                                 x + (c * s.rows + r) * s.lda);
+      }
+      scales[r] = scale.scale;
+      starts(s, x)[r] = -Dot::kOffset * sum;
+    }
+  }
+
+  static std::int32_t* starts(const Scratch& s, Word* x) {
+    return reinterpret_cast<std::int32_t*>(x + s.starts_at());
+  }
+
   static void widen(const Word* from, std::int64_t stored_steps, Word* to) {
-    for (std::int64_t i = 0; i < stored_steps; ++i, from += kCols, to += 2 * kCols) {
+    for (std::int64_t i = 0; i < stored_steps; ++i, from += kCols, to += kStepsPerStored * kCols) {
 #pragma GCC unroll 8
       for (std::int64_t c = 0; c < kCols; c += Vec::kLanes) {
-        const Vec::W pair = Vec::load_words(from + c);
-        Vec::store(floats(to + c), Vec::low_bf16(pair));
-        Vec::store(floats(to + kCols + c), Vec::high_bf16(pair));
+        const Vec::W stored = Vec::load_words(from + c);
+#pragma GCC unroll 4
+        for (int step = 0; step < kStepsPerStored; ++step) {
+          Vec::store_words(to + step * kCols + c,
+                           Dot::template widen<Config::kWeight>(stored, step));
+        }
       }
     }
   }
@@ -242,9 +300,12 @@ struct Linear {
                           std::int64_t tiles, std::int64_t* tile_bytes) {
     const std::int64_t lines = ceil_div(stored_steps * kCols, kAlign);
     const std::int64_t tile_lines = ceil_div(lines, tiles);
+    // Two tiles of weights as they are read faster than they could be fetched this way.
+    if (!kWiden && tiles < 3) return;
     t->ahead = reinterpret_cast<const char*>(next);
-    t->ahead_every = tiles < 4 ? 0 : larger(1, t->steps / tile_lines);
-    *tile_bytes = tiles < 4 ? 0 : tile_lines * 64;
+    t->ahead_bytes = ceil_div(tile_lines, t->steps) * 64;
+    t->ahead_every = larger(1, t->steps / tile_lines);
+    *tile_bytes = tile_lines * 64;
   }
 
   static void run(const LinearArgs& a, std::int64_t task, std::int64_t tasks,
@@ -261,16 +322,36 @@ struct Linear {
     const std::int64_t begin = l.panels * group / groups;
     const std::int64_t end = l.panels * (group + 1) / groups;
     const std::int64_t first = begin / Config::kBlockPanels;
+    if constexpr (Dot::kInts) quantise_x(a, s, row, rows, x);
     for (std::int64_t block = first; block * Config::kBlockPanels < end; ++block) {
       const std::int64_t at = block * Config::kBlockPanels;
       const std::int64_t last = smaller(end - at, l.block_panels(block));
       for (std::int64_t step = 0; step < l.steps; step += l.chunk) {
-        if (block == first) pack_x(a, s, step / l.chunk, row, rows, x);
+        if constexpr (!Dot::kInts) {
+          if (block == first) pack_x(a, s, step / l.chunk, row, rows, x);
+        }
         for (std::int64_t p = larger(begin - at, 0); p < last; ++p) {
           run_panel(a, l, s, {block, step, p}, row, rows, x);
         }
       }
     }
+  }
+
+  // So few rows widen weights in registers, twice if there are more rows than free registers.
+  static bool direct(std::int64_t rows) { return kWiden && rows <= 2 * kDirectRows; }
+
+  static std::int64_t tile_height(std::int64_t rows) {
+    if (!direct(rows)) return Config::kRows;
+    return rows <= kDirectRows ? rows : ceil_div(rows, 2);
+  }
+
+  static void multiply(const TileArgs& t, std::int64_t rows, std::int64_t all_rows) {
+    if constexpr (kWiden) {
+      if (direct(all_rows)) {
+        return tile_rows<Widening<Dot, Config::kWeight>, kDirectRows, Config::kVecs>(t, rows);
+      }
+    }
+    tile_rows<Dot, Config::kRows, Config::kVecs>(t, rows);
   }
 
   struct At {
@@ -281,34 +362,34 @@ struct Linear {
     const std::int64_t stored = l.chunk_steps(at.step);
     const bool last = at.step + stored >= l.steps;
     const std::int64_t col = at.block * kBlockCols + at.panel * kCols;
+    const std::int64_t height = tile_height(rows);
     TileArgs t;
     t.b = static_cast<const Word*>(a.packed) + l.offset(at.block, at.step, at.panel);
-    t.steps = stored * kStepsPerStored;
+    t.steps = direct(rows) ? stored : stored * kStepsPerStored;
     t.lda = s.lda;
     t.ldc = kBlockCols;
     t.accumulate = at.step > 0;
     std::int64_t tile_bytes = 0;
-    fetch_ahead(&t, t.b + stored * kCols, stored, ceil_div(rows, Config::kRows), &tile_bytes);
-    const bool direct = kWiden && rows <= kDirectRows;
-    if (direct) {
-      t.steps = stored;
-    } else if constexpr (kWiden) {
-      widen(t.b, stored, x + s.panel_at());
-      t.b = x + s.panel_at();
+    fetch_ahead(&t, t.b + stored * kCols, stored, ceil_div(rows, height), &tile_bytes);
+    if constexpr (kWiden) {
+      if (!direct(rows)) {
+        widen(t.b, stored, x + s.panel_at());
+        t.b = x + s.panel_at();
+      }
     }
     const Word* chunk = x + at.step / l.chunk * s.rows * s.lda;
     float* acc = floats(x + s.acc_at()) + at.panel * kCols;
-    for (std::int64_t r = 0; r < rows; r += Config::kRows, t.ahead += tile_bytes) {
-      const std::int64_t n = smaller(Config::kRows, rows - r);
+    for (std::int64_t r = 0; r < rows; r += height, t.ahead += tile_bytes) {
+      const std::int64_t n = smaller(height, rows - r);
       t.a = chunk + r * s.lda;
       t.c = acc + r * kBlockCols;
-      const Epilogue e{a, t.c, t.ldc, row + r, n, col, smaller(kCols, a.n - col)};
-      if (last) fetch_operands(e);
-      if (direct) {
-        tile_rows<DotWiden, kDirectRows, Config::kVecs>(t, n);
-      } else {
-        tile_rows<Dot, Config::kRows, Config::kVecs>(t, n);
+      Epilogue e{a, t.c, t.ldc, row + r, n, col, smaller(kCols, a.n - col)};
+      if constexpr (Dot::kInts) {
+        t.start = starts(s, x) + r;
+        e.row_scale = floats(x + s.scales_at()) + r;
       }
+      if (last) fetch_operands(e);
+      multiply(t, n, rows);
       if (last) run_epilogue(e);
     }
   }

@@ -7,12 +7,6 @@
 namespace difflet::cpu {
 namespace {  // NOLINT(google-build-namespaces): each unit must own its copy
 
-// Elements of K in one word.
-template <Elem kWord>
-constexpr std::int64_t word_elems() {
-  return 4 / bytes_of(kWord);
-}
-
 // kLanes words from the start of p, in the layout of a row. Bytes come from bytes only.
 template <Elem kWord>
 inline Vec::W words_of(const void* p, Elem src) {

@@ -26,6 +26,7 @@ const RowwiseKernels& rowwise_kernels(Level level) noexcept {
     case Level::Avx2:
       return kRowwiseAvx2;
     case Level::Avx512:
+    case Level::Avx512Vnni:  // bytes only multiply
       return kRowwiseAvx512;
     case Level::Avx512Bf16:
     case Level::Amx:  // tiles only multiply

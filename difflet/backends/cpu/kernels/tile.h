@@ -1,7 +1,7 @@
 // The register tile that every product of the kernels is made of:
 //   C[kRows, kVecs * lanes] (+)= A[kRows, steps] . B[steps, kVecs * lanes]
-// One step consumes one 32-bit word of each column of B, one f32 or a pair of bf16 along K, and of each
-// row of A as much. Private to the kernel units; include after one vec_*.h.
+// One step consumes one 32-bit word of each column of B and of each row of A: one f32, or along K two bf16,
+// two 16-bit integers or four bytes. Private to the kernel units; include after one vec_*.h.
 #pragma once
 
 #include "difflet/backends/cpu/kernels/vec_math.h"
@@ -17,49 +17,126 @@ inline float float_of(const Word* p) {
 inline const float* floats(const Word* p) { return reinterpret_cast<const float*>(p); }
 inline float* floats(Word* p) { return reinterpret_cast<float*>(p); }
 
-// f32 multiply-add.
-struct DotF32 {
-  static constexpr bool kPairs = false;
-  static constexpr int kRowWords = 1;  // of A in one step
-  using Operand = Vec::F;
-  static Operand load(const Word* p) { return Vec::load(floats(p)); }
-  static Operand broadcast(const Word* p) { return Vec::set1(float_of(p)); }
-  static Vec::F add(Vec::F c, Operand a, Operand b) { return Vec::fma(a, b, c); }
+inline int int_of(const Word* p) {
+  int v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
+
+// Elements of K in one word.
+template <Elem kWord>
+constexpr std::int64_t word_elems() {
+  return 4 / bytes_of(kWord);
+}
+
+// The sums of a tile: f32, or 32-bit integers that lie in the same memory.
+struct FloatSums {
+  using Sum = Vec::F;
+  static constexpr bool kInts = false;
+  static Sum zero() { return Vec::zero(); }
+  static Sum load_sum(const float* p) { return Vec::load(p); }
+  static void store_sum(float* p, Sum v) { Vec::store(p, v); }
+};
+struct IntSums {
+  using Sum = Vec::W;
+  static constexpr bool kInts = true;
+  static Sum zero() { return Vec::zero_words(); }
+  static Sum load_sum(const float* p) { return Vec::load_words(p); }
+  static void store_sum(float* p, Sum v) { Vec::store_words(p, v); }
 };
 
-// f32 multiply-adds with a pair of bf16 of each column, widened on the way: two words of A a step. For so
-// few rows that widening B beforehand would take longer than the products.
-struct DotWiden {
+// What a tile multiplies with. kElems: elements of K in a word; kSteps: steps that a word of B lasts;
+// kOffset: what bytes of B have been increased by, so that the sums of a row start at minus so many times
+// the sum of its A; stored(w): bytes as B holds them; widen(w, s): step s of words of B that hold more
+// elements than a word of A.
+
+// f32 multiply-add.
+struct DotF32 : FloatSums {
   static constexpr bool kPairs = false;
-  static constexpr int kRowWords = 2;
-  using Operand = Vec::W;
-  struct RowOperand {
-    Vec::F even, odd;
-  };
-  static Operand load(const Word* p) { return Vec::load_words(p); }
-  static RowOperand broadcast(const Word* p) {
-    return {Vec::set1(float_of(p)), Vec::set1(float_of(p + 1))};
+  static constexpr int kElems = 1, kSteps = 1, kOffset = 0;
+  using Operand = Vec::F;
+  static Operand operand(Vec::W w, int /*step*/) { return Vec::as_floats(w); }
+  static Operand broadcast(const Word* p) { return Vec::set1(float_of(p)); }
+  static Sum add(Sum c, Operand a, Operand b) { return Vec::fma(a, b, c); }
+
+  template <Elem kStored>
+  static Vec::W widen(Vec::W w, int step) {
+    if constexpr (kStored == Elem::Bf16) {
+      return Vec::as_words(step == 0 ? Vec::low_bf16(w) : Vec::high_bf16(w));
+    } else {
+      return Vec::as_words(Vec::float_of_byte(w, step));
+    }
   }
-  static Vec::F add(Vec::F c, const RowOperand& a, Operand b) {
-    return Vec::fma(a.odd, Vec::high_bf16(b), Vec::fma(a.even, Vec::low_bf16(b), c));
-  }
+  static Vec::W stored(Vec::W bytes) { return Vec::stored_bytes(bytes); }
 };
 
 #ifdef __AVX512BF16__
 // Two bf16 products a step, accumulated in f32.
-struct DotBf16 {
+struct DotBf16 : FloatSums {
   static constexpr bool kPairs = true;
-  static constexpr int kRowWords = 1;
+  static constexpr int kElems = 2, kSteps = 1, kOffset = 0;
   using Operand = __m512bh;
-  static Operand load(const Word* p) { return __builtin_bit_cast(Operand, _mm512_loadu_si512(p)); }
+  static Operand operand(Vec::W w, int /*step*/) { return __builtin_bit_cast(Operand, w); }
   static Operand broadcast(const Word* p) {
-    int v;
-    __builtin_memcpy(&v, p, sizeof v);
-    return __builtin_bit_cast(Operand, _mm512_set1_epi32(v));
+    return __builtin_bit_cast(Operand, _mm512_set1_epi32(int_of(p)));
   }
-  static Vec::F add(Vec::F c, Operand a, Operand b) { return _mm512_dpbf16_ps(c, a, b); }
+  static Sum add(Sum c, Operand a, Operand b) { return _mm512_dpbf16_ps(c, a, b); }
+
+  // The f32 of a byte has nothing below its bf16.
+  template <Elem kStored>
+  static Vec::W widen(Vec::W w, int step) {
+    static_assert(kStored == Elem::I8);
+    const Vec::F low = Vec::float_of_byte(w, 2 * step);
+    const Vec::F high = Vec::float_of_byte(w, 2 * step + 1);
+    return Vec::words_or(_mm512_srli_epi32(Vec::as_words(low), 16), Vec::as_words(high));
+  }
+  static Vec::W stored(Vec::W bytes) { return Vec::stored_bytes(bytes); }
 };
 #endif
+
+// Two products of 16-bit integers a step. Bytes are stored with the middle two of a word exchanged.
+struct DotI16 : IntSums {
+  static constexpr bool kPairs = true;
+  static constexpr int kElems = 2, kSteps = 1, kOffset = 0;
+  using Operand = Vec::W;
+  static Operand operand(Vec::W w, int /*step*/) { return w; }
+  static Operand broadcast(const Word* p) { return Vec::set1_word(int_of(p)); }
+  static Sum add(Sum c, Operand a, Operand b) { return Vec::add_words(c, Vec::dot16(a, b)); }
+
+  template <Elem kStored>
+  static Vec::W widen(Vec::W w, int step) {
+    static_assert(kStored == Elem::I8);
+    return step == 0 ? Vec::low_bytes(w) : Vec::high_bytes(w);
+  }
+  static Vec::W stored(Vec::W bytes) { return Vec::exchange_middle_bytes(bytes); }
+};
+
+#ifdef __AVX512VNNI__
+// Four products a step of bytes, of which those of B must be unsigned: they are stored with 128 added.
+struct DotI8 : IntSums {
+  static constexpr bool kPairs = false;
+  static constexpr int kElems = 4, kSteps = 1, kOffset = 128;
+  using Operand = Vec::W;
+  static Operand operand(Vec::W w, int /*step*/) { return w; }
+  static Operand broadcast(const Word* p) { return Vec::set1_word(int_of(p)); }
+  // The intrinsic makes g++ 12 move accumulators between registers and spill them: half the speed.
+  static Sum add(Sum c, Operand a, Operand b) {
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(c) : "v"(b), "v"(a));
+    return c;
+  }
+  static Vec::W stored(Vec::W bytes) { return Vec::stored_bytes(bytes); }
+};
+#endif
+
+// The products of Dot with a B that is stored in fewer bits and widened on the way: for so few rows that
+// widening it beforehand would take longer than the products.
+template <class Dot, Elem kStored>
+struct Widening : Dot {
+  static constexpr int kSteps = static_cast<int>(word_elems<kStored>()) / Dot::kElems;
+  static typename Dot::Operand operand(Vec::W w, int step) {
+    return Dot::operand(Dot::template widen<kStored>(w, step), 0);
+  }
+};
 
 struct TileArgs {
   const Word* a = nullptr;  // [rows][lda]
@@ -68,10 +145,12 @@ struct TileArgs {
   std::int64_t steps = 0;
   float* c = nullptr;  // [rows][ldc]
   std::int64_t ldc = 0;
-  bool accumulate = false;  // false: C is overwritten
-  // One cache line from here is fetched into L2 after every `ahead_every` steps: the B that a later
-  // tile needs.
+  const std::int32_t* start = nullptr;  // [rows]: where sums start, for dots with an offset
+  bool accumulate = false;              // false: C is overwritten
+  // From here `ahead_bytes` are fetched into L2 after every `ahead_every` steps: the B that a later tile
+  // needs.
   const char* ahead = nullptr;
+  std::int64_t ahead_bytes = 64;
   std::int64_t ahead_every = 0;  // 0: none
   float* top = nullptr;  // [rows][lanes]: largest values of C in each lane, for tracking tiles
 };
@@ -83,12 +162,14 @@ enum class Track { None, First, Next };  // of TileArgs::top: set by the first, 
 template <class Dot, int kRows, int kVecs, Track kTrack>
 void tile(const TileArgs& t) {
   constexpr int kLanes = Vec::kLanes;
-  Vec::F acc[kRows][kVecs];
+  typename Dot::Sum acc[kRows][kVecs];
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
+    typename Dot::Sum start = Dot::zero();
+    if constexpr (Dot::kOffset != 0) start = Vec::set1_word(t.start[i]);
 #pragma GCC unroll 8
     for (int j = 0; j < kVecs; ++j) {
-      acc[i][j] = t.accumulate ? Vec::load(t.c + i * t.ldc + j * kLanes) : Vec::zero();
+      acc[i][j] = t.accumulate ? Dot::load_sum(t.c + i * t.ldc + j * kLanes) : start;
     }
   }
   const Word* a = t.a;
@@ -99,25 +180,33 @@ void tile(const TileArgs& t) {
   const std::int64_t every = fetch ? t.ahead_every : t.steps;
   for (std::int64_t left = t.steps; left > 0; left -= every) {
     for (std::int64_t n = left < every ? left : every; n > 0; --n) {
-      typename Dot::Operand bv[kVecs];
+#pragma GCC unroll 4
+      for (int s = 0; s < Dot::kSteps; ++s) {
+        typename Dot::Operand bv[kVecs];
 #pragma GCC unroll 8
-      for (int j = 0; j < kVecs; ++j) bv[j] = Dot::load(b + j * kLanes);
+        for (int j = 0; j < kVecs; ++j) {
+          bv[j] = Dot::operand(Vec::load_words(b + j * kLanes), s);
+        }
 #pragma GCC unroll 16
-      for (int i = 0; i < kRows; ++i) {
-        const auto av = Dot::broadcast(a + i * lda);
+        for (int i = 0; i < kRows; ++i) {
+          const auto av = Dot::broadcast(a + i * lda + s);
 #pragma GCC unroll 8
-        for (int j = 0; j < kVecs; ++j) acc[i][j] = Dot::add(acc[i][j], av, bv[j]);
+          for (int j = 0; j < kVecs; ++j) acc[i][j] = Dot::add(acc[i][j], av, bv[j]);
+        }
       }
       b += kVecs * kLanes;
-      a += Dot::kRowWords;
+      a += Dot::kSteps;
     }
-    __builtin_prefetch(ahead, 0, 2);
-    ahead += 64;
+    const char* const end = ahead + t.ahead_bytes;
+    do {
+      __builtin_prefetch(ahead, 0, 2);
+      ahead += 64;
+    } while (ahead < end);
   }
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 8
-    for (int j = 0; j < kVecs; ++j) Vec::store(t.c + i * t.ldc + j * kLanes, acc[i][j]);
+    for (int j = 0; j < kVecs; ++j) Dot::store_sum(t.c + i * t.ldc + j * kLanes, acc[i][j]);
   }
   if constexpr (kTrack != Track::None) {
 #pragma GCC unroll 16

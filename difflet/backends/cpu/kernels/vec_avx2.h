@@ -52,6 +52,35 @@ struct Vec {
   static F high_bf16(W a) {
     return as_floats(_mm256_and_si256(a, _mm256_set1_epi32(static_cast<int>(0xffff0000))));
   }
+  // Integers: of each word as a whole, of its two halves (*16) or of its four bytes.
+  static W set1_word(int v) { return _mm256_set1_epi32(v); }
+  static W add_words(W a, W b) { return _mm256_add_epi32(a, b); }
+  static W max_words(W a, W b) { return _mm256_max_epi32(a, b); }
+  static F from_ints(W a) { return _mm256_cvtepi32_ps(a); }
+  static W to_ints(F a) { return _mm256_cvtps_epi32(a); }  // to nearest, ties to even
+  static W dot16(W a, W b) { return _mm256_madd_epi16(a, b); }
+  // Byte i of each word as f32; bytes are stored for that as they are.
+  static W stored_bytes(W a) { return a; }
+  static F float_of_byte(W a, int i) {
+    return from_ints(_mm256_srai_epi32(_mm256_slli_epi32(a, 24 - 8 * i), 24));
+  }
+  // Bytes 0 and 2, or 1 and 3, of each word sign-extended to its halves.
+  static W low_bytes(W a) { return _mm256_srai_epi16(_mm256_slli_epi16(a, 8), 8); }
+  static W high_bytes(W a) { return _mm256_srai_epi16(a, 8); }
+  static W exchange_middle_bytes(W a) {
+    const W x =
+        _mm256_and_si256(_mm256_xor_si256(a, _mm256_srli_epi32(a, 8)), _mm256_set1_epi32(0xff00));
+    return _mm256_xor_si256(a, _mm256_xor_si256(x, _mm256_slli_epi32(x, 8)));
+  }
+  // Values that fit, in order: 2 * kLanes as 16 bits, 4 * kLanes as bytes.
+  static W pack_shorts(W a, W b) {
+    return _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
+  }
+  static W pack_bytes(W a, W b, W c, W d) {
+    return _mm256_permutevar8x32_epi32(
+        _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d)),
+        _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+  }
   // All ones where an element (f32, or bf16 in 16 bits) is NaN or Inf.
   static W nonfinite_f32(W a) {
     const W e = _mm256_set1_epi32(0x7f800000);

@@ -44,6 +44,42 @@ struct Vec {
   static F high_bf16(W a) {
     return as_floats(_mm512_and_si512(a, _mm512_set1_epi32(static_cast<int>(0xffff0000))));
   }
+  // Integers: of each word as a whole, of its two halves (*16) or of its four bytes.
+  static W set1_word(int v) { return _mm512_set1_epi32(v); }
+  static W add_words(W a, W b) { return _mm512_add_epi32(a, b); }
+  static W max_words(W a, W b) { return _mm512_max_epi32(a, b); }
+  static F from_ints(W a) { return _mm512_cvtepi32_ps(a); }
+  static W to_ints(F a) { return _mm512_cvtps_epi32(a); }  // to nearest, ties to even
+  static W dot16(W a, W b) { return _mm512_madd_epi16(a, b); }
+  // Byte i of each word as f32; bytes are stored for that with 128 added.
+  static W stored_bytes(W a) {
+    return _mm512_xor_si512(a, set1_word(static_cast<int>(0x80808080)));
+  }
+  static F float_of_byte(W a, int i) {
+    const W magic = _mm512_set1_epi32(0x4b000000);  // 2^23, whose last place is one
+    constexpr int kAndOr = 0xea;
+    const W b = i == 0 ? a : _mm512_srli_epi32(a, static_cast<unsigned>(8 * i));
+    const W bits = _mm512_ternarylogic_epi32(b, _mm512_set1_epi32(0xff), magic, kAndOr);
+    return _mm512_sub_ps(as_floats(bits), _mm512_set1_ps(8388608.0F + 128));
+  }
+  // Bytes 0 and 2, or 1 and 3, of each word sign-extended to its halves.
+  static W low_bytes(W a) { return _mm512_srai_epi16(_mm512_slli_epi16(a, 8), 8); }
+  static W high_bytes(W a) { return _mm512_srai_epi16(a, 8); }
+  static W exchange_middle_bytes(W a) {
+    const W x =
+        _mm512_and_si512(_mm512_xor_si512(a, _mm512_srli_epi32(a, 8)), _mm512_set1_epi32(0xff00));
+    return _mm512_xor_si512(a, _mm512_xor_si512(x, _mm512_slli_epi32(x, 8)));
+  }
+  // Values that fit, in order: 2 * kLanes as 16 bits, 4 * kLanes as bytes.
+  static W pack_shorts(W a, W b) {
+    return _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7),
+                                    _mm512_packs_epi32(a, b));
+  }
+  static W pack_bytes(W a, W b, W c, W d) {
+    const W order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    return _mm512_permutexvar_epi32(
+        order, _mm512_packs_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d)));
+  }
   // All ones where an element (f32, or bf16 in 16 bits) is NaN or Inf.
   static W nonfinite_f32(W a) {
     const W e = _mm512_set1_epi32(0x7f800000);

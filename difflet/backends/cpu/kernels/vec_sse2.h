@@ -52,6 +52,33 @@ struct Vec {
   static F high_bf16(W a) {
     return as_floats(_mm_and_si128(a, _mm_set1_epi32(static_cast<int>(0xffff0000))));
   }
+  // Integers: of each word as a whole, of its two halves (*16) or of its four bytes.
+  static W set1_word(int v) { return _mm_set1_epi32(v); }
+  static W add_words(W a, W b) { return _mm_add_epi32(a, b); }
+  static W max_words(W a, W b) {
+    const W greater = _mm_cmpgt_epi32(a, b);
+    return _mm_or_si128(_mm_and_si128(greater, a), _mm_andnot_si128(greater, b));
+  }
+  static F from_ints(W a) { return _mm_cvtepi32_ps(a); }
+  static W to_ints(F a) { return _mm_cvtps_epi32(a); }  // to nearest, ties to even
+  static W dot16(W a, W b) { return _mm_madd_epi16(a, b); }
+  // Byte i of each word as f32; bytes are stored for that as they are.
+  static W stored_bytes(W a) { return a; }
+  static F float_of_byte(W a, int i) {
+    return from_ints(_mm_srai_epi32(_mm_slli_epi32(a, 24 - 8 * i), 24));
+  }
+  // Bytes 0 and 2, or 1 and 3, of each word sign-extended to its halves.
+  static W low_bytes(W a) { return _mm_srai_epi16(_mm_slli_epi16(a, 8), 8); }
+  static W high_bytes(W a) { return _mm_srai_epi16(a, 8); }
+  static W exchange_middle_bytes(W a) {
+    const W x = _mm_and_si128(_mm_xor_si128(a, _mm_srli_epi32(a, 8)), _mm_set1_epi32(0xff00));
+    return _mm_xor_si128(a, _mm_xor_si128(x, _mm_slli_epi32(x, 8)));
+  }
+  // Values that fit, in order: 2 * kLanes as 16 bits, 4 * kLanes as bytes.
+  static W pack_shorts(W a, W b) { return _mm_packs_epi32(a, b); }
+  static W pack_bytes(W a, W b, W c, W d) {
+    return _mm_packs_epi16(_mm_packs_epi32(a, b), _mm_packs_epi32(c, d));
+  }
   // All ones where an element (f32, or bf16 in 16 bits) is NaN or Inf.
   static W nonfinite_f32(W a) {
     const W e = _mm_set1_epi32(0x7f800000);
