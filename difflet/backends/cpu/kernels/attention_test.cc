@@ -297,8 +297,8 @@ TEST(Attention, LargeScoresAndNegativeScale) {
 TEST(Attention, ScoresThatRiseAndFallAlongTheKeys) {
   // The keys grow by a constant, so that the scores of a query rise or fall, as the sum of its elements
   // has it, from every block to the next. In bf16 only: the bound for f32 is for small scores.
-  for (const float growth : {0.005F, 0.02F, 0.3F}) {
-    for (const std::int64_t dim : {32, 64, 128}) {
+  for (const float growth : {0.01F, 0.3F}) {
+    for (const std::int64_t dim : {32, 128}) {
       check_case({.q_len = 40, .k_len = 600, .dim = dim, .growth = growth}, Elem::Bf16);
       check_case({.q_len = 33, .k_len = 300, .dim = dim, .bias = true, .growth = growth},
                  Elem::Bf16);
