@@ -74,6 +74,22 @@ def repeated_blocks(name, module):
     return list(module.encoder.block)
 
 
+def quantize(name, module, mode):
+    """Gives the linears of the repeated blocks int8 weights, in place; those within a norm (the modulation's)
+    stay as they are. "w8a8" also quantises their inputs, by row, when they run."""
+    if mode == "none":
+        return
+    from torchao.quantization import Int8DynamicActivationInt8WeightConfig, Int8WeightOnlyConfig, quantize_
+
+    config = Int8DynamicActivationInt8WeightConfig() if mode == "w8a8" else Int8WeightOnlyConfig()
+
+    def is_product(child, path):
+        return isinstance(child, torch.nn.Linear) and "norm" not in path
+
+    for block in repeated_blocks(name, module):
+        quantize_(block, config, filter_fn=is_product)
+
+
 def report(events, name, value):
     """The output event of a tensor."""
     value = value.detach().float()

@@ -4,6 +4,9 @@
 Options: compile (no, blocks), channels_last (false, true; of the VAE), malloc (default, huge: glibc's allocator
 on huge pages). With compile=blocks each repeated block is compiled by itself; the `compile` span is a first
 request, of one step, in which that happens.
+
+quant (of the scenario): torchao's int8 weights (w8a16), or those with activations quantised to int8 for each row
+as they come (w8a8), of the linears in the repeated blocks but not those of the modulation.
 """
 import sys
 from pathlib import Path
@@ -17,12 +20,18 @@ OPTIONS = {"compile", "channels_last", "malloc"}
 STAGES = {"transformer": "denoise", "vae": "decode", "text_encoder": "encode", "text_encoder_2": "encode"}
 
 
-def versions():
+def versions(quant):
     import diffusers
     import torch
     import transformers
 
+    more = {}
+    if quant != "none":
+        import torchao
+
+        more["torchao"] = torchao.__version__
     return {
+        **more,
         "python": sys.version.split()[0],
         "torch": torch.__version__,
         "diffusers": diffusers.__version__,
@@ -41,6 +50,7 @@ class ComponentEngine:
         name, dtype = scenario["component"], components.DTYPES[options["dtype"]]
         with events.span("load"):
             self._component = components.load_component(scenario["model"], name, dtype)
+            components.quantize(name, self._component.module, options["quant"])
             self._inputs = components.load_inputs(scenario["inputs"], dtype)
         if name == "vae" and options["channels_last"]:
             to_channels_last(self._component.module)
@@ -80,6 +90,8 @@ class PipelineEngine:
         with events.span("load"):
             self._pipe = FluxPipeline.from_pretrained(
                 scenario["model"], torch_dtype=components.DTYPES[options["dtype"]])
+            for name in ("transformer", "text_encoder_2"):
+                components.quantize(name, getattr(self._pipe, name), options["quant"])
         self._pipe.set_progress_bar_config(disable=True)
         if options["channels_last"]:
             to_channels_last(self._pipe.vae)
@@ -146,15 +158,18 @@ def make_engine(scenario, events):
     protocol.known_options(given, OPTIONS)
     options = {
         "dtype": protocol.option(scenario, "dtype", ["bf16", "f32"]),
+        "quant": protocol.option(scenario, "quant", ["none", "w8a16", "w8a8"]),
         "compile": protocol.option(given, "compile", ["no", "blocks"]),
         "channels_last": protocol.option(given, "channels_last", [False, True]),
         "malloc": protocol.option(given, "malloc", ["default", "huge"]),
     }
+    if options["quant"] != "none" and scenario.get("component") == "vae":
+        raise protocol.Unsupported("the VAE's blocks are convolutions: no linears to quantise")
     import torch
 
     torch.set_num_threads(scenario["threads"])
     options["cpu_capability"] = torch.backends.cpu.get_cpu_capability()
-    events.hello("diffusers", versions(), options)
+    events.hello("diffusers", versions(options["quant"]), options)
     kind = ComponentEngine if "component" in scenario else PipelineEngine
     return kind(scenario, options, events)
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Engine of the benchmark: OpenVINO on a component that is traced from PyTorch.
 
-Options: quantize (no, w8a8: NNCF's post-training quantization, calibrated on the scenario's inputs). The
-`compile` span is the conversion, the quantization and the compilation for the CPU. bf16 and f32 are hints for
+quant (of the scenario): w8a8 is NNCF's post-training quantization, calibrated on the scenario's inputs, w8a16 its
+weight compression to symmetric int8. The `compile` span is the conversion, the quantization and the compilation
+for the CPU. bf16 and f32 are hints for
 the inference precision; where this CPU has no bf16 arithmetic, OpenVINO's answer is reported as it is.
 """
 import sys
@@ -32,7 +33,7 @@ def positional(component, names):
 
 
 class Engine:
-    def __init__(self, scenario, quantize, events):
+    def __init__(self, scenario, quant, events):
         import openvino
         import torch
         from adapters import _torch_components as components
@@ -46,15 +47,15 @@ class Engine:
         with events.span("compile"), torch.inference_mode():
             model = openvino.convert_model(positional(component, list(inputs)), example_input=tuple(values))
             model.reshape({port: list(value.shape) for port, value in zip(model.inputs, values)})
-            if quantize == "w8a8":
-                model = quantized(model, self._values, self._name)
+            del component
+            if quant != "none":
+                model = quantized(model, self._values, self._name, quant)
             self._compiled = openvino.Core().compile_model(model, "CPU", {
                 "INFERENCE_PRECISION_HINT": scenario["dtype"],
                 "INFERENCE_NUM_THREADS": scenario["threads"],
                 "PERFORMANCE_HINT": "LATENCY",
                 "NUM_STREAMS": 1,
             })
-        del component
         self._request = self._compiled.create_infer_request()
         self._outputs = {}
 
@@ -70,35 +71,37 @@ class Engine:
         return self._components.as_bytes(self._outputs)
 
 
-def quantized(model, values, name):
-    """`model` with 8-bit weights and activations."""
+def quantized(model, values, name, quant):
+    """`model` with 8-bit weights, in w8a8 with 8-bit activations too."""
     import nncf
 
+    if quant == "w8a16":
+        return nncf.compress_weights(model, mode=nncf.CompressWeightsMode.INT8_SYM)
     kind = None if name == "vae" else nncf.ModelType.TRANSFORMER
     return nncf.quantize(model, nncf.Dataset([values]), model_type=kind, subset_size=1)
 
 
 def make_engine(scenario, events):
     options = scenario.get("options", {})
-    protocol.known_options(options, {"quantize"})
-    quantize = protocol.option(options, "quantize", ["no", "w8a8"])
+    protocol.known_options(options, set())
+    quant = protocol.option(scenario, "quant", ["none", "w8a16", "w8a8"])
     protocol.option(scenario, "dtype", ["bf16", "f32"])
     import openvino
     import torch
 
     torch.set_num_threads(scenario["threads"])
     versions = {"python": sys.version.split()[0], "openvino": openvino.__version__, "torch": torch.__version__}
-    if quantize == "w8a8":
+    if quant != "none":
         import nncf
 
         versions["nncf"] = nncf.__version__
     capabilities = openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
     if "component" not in scenario:
         raise protocol.Unsupported("components only: no whole pipeline")
-    if scenario["dtype"] == "bf16" and quantize == "no" and "BF16" not in capabilities:
+    if scenario["dtype"] == "bf16" and quant != "w8a8" and "BF16" not in capabilities:
         raise protocol.Unsupported(f"OpenVINO has no bf16 on this CPU: {', '.join(capabilities)}")
-    events.hello("openvino", versions, {"quantize": quantize, "capabilities": list(capabilities)})
-    return Engine(scenario, quantize, events)
+    events.hello("openvino", versions, {"quant": quant, "capabilities": list(capabilities)})
+    return Engine(scenario, quant, events)
 
 
 if __name__ == "__main__":

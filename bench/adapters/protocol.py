@@ -1,8 +1,9 @@
 """The engine's side of the benchmark protocol: commands in on stdin, events out on stdout, one JSON
 object a line.
 
-The harness stamps every line with its own clock, so an event says what happened, never how long it took; the
-only measure an engine reports of itself is the CPU time of its process tree. Everything that is printed past
+The harness stamps every line with its own clock, which decides how long a request took. Beside that an event
+says when it happened by the machine's CLOCK_MONOTONIC (`clock_s`, which may be left out), because lines that are read
+together have no time between them, and the CPU time of the engine's process tree so far (`cpu_s`). Everything that is printed past
 this module (by a library, by a child) goes to stderr.
 
 An adapter is a class with `load()` and `run()` handed to `main`; needs nothing but the standard library.
@@ -73,14 +74,17 @@ class Events:
         self._stream.write(json.dumps({"event": event, **fields}, allow_nan=False) + "\n")
         self._stream.flush()
 
+    def _timed(self, event, **fields):
+        self.send(event, **fields, cpu_s=cpu_seconds(), clock_s=time.monotonic())
+
     def hello(self, engine, versions, options):
         self.send("hello", engine=engine, versions=versions, options=options)
 
     def begin(self, name):
-        self.send("begin", name=name, cpu_s=cpu_seconds())
+        self._timed("begin", name=name)
 
     def end(self, name):
-        self.send("end", name=name, cpu_s=cpu_seconds())
+        self._timed("end", name=name)
 
     @contextlib.contextmanager
     def span(self, name):
@@ -91,7 +95,7 @@ class Events:
 
     def step(self, index):
         """One denoising step is done."""
-        self.send("step", index=index, cpu_s=cpu_seconds())
+        self._timed("step", index=index)
 
     def output(self, name, shape, finite, minimum, maximum, mean):
         """What a request made; `minimum`, `maximum` and `mean` are null where not all is finite."""
@@ -113,7 +117,7 @@ def known_options(options, names):
     """Refuses an option that the adapter does not have."""
     for name in options:
         if name not in names:
-            raise Failed(f"unknown option {name!r}: expected one of {', '.join(sorted(names))}")
+            raise Failed(f"unknown option {name!r}: expected one of {', '.join(sorted(names)) or 'nothing'}")
 
 
 def save_safetensors(path, tensors):

@@ -184,6 +184,8 @@ def make_engine(scenario, events):
         raise protocol.Unsupported("the program does not report its text encoders one by one")
     if scenario["dtype"] != "bf16":
         raise protocol.Unsupported("weights are used as they are stored")
+    if scenario.get("quant", "none") != "none":
+        raise protocol.Unsupported("quantised types are ggml's own, chosen by the flags")
     work = Path(scenario["work"])
     work.mkdir(parents=True, exist_ok=True)
     version = subprocess.run([binary, "--version"], capture_output=True, text=True, check=False)

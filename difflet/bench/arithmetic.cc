@@ -26,6 +26,8 @@ namespace {
 #define DIFFLET_FMA(R, N) "vfmadd231ps %%" R "14, %%" R "15, %%" R #N "\n"
 #define DIFFLET_DOT(R, N) "vdpbf16ps %%" R "14, %%" R "15, %%" R #N "\n"
 #define DIFFLET_BYTES(R, N) "vpdpbusd %%" R "14, %%" R "15, %%" R #N "\n"
+#define DIFFLET_WORDS(R, N) \
+  "vpmaddwd %%" R "14, %%" R "15, %%" R #N "\nvpaddd %%" R "15, %%" R #N ", %%" R #N "\n"
 #define DIFFLET_MUL_ADD(R, N) "mulps %%" R "14, %%" R #N "\naddps %%" R "15, %%" R #N "\n"
 // All but xmm end in vzeroupper: code for older chips runs slowly with dirty upper halves.
 #define DIFFLET_LOOP(NAME, OP, R, END)                        \
@@ -38,6 +40,8 @@ namespace {
 DIFFLET_LOOP(f32_xmm, DIFFLET_MUL_ADD, "xmm", "")
 DIFFLET_LOOP(f32_ymm, DIFFLET_FMA, "ymm", "vzeroupper\n")
 DIFFLET_LOOP(f32_zmm, DIFFLET_FMA, "zmm", "vzeroupper\n")
+DIFFLET_LOOP(int16_ymm, DIFFLET_WORDS, "ymm", "vzeroupper\n")
+DIFFLET_LOOP(int16_zmm, DIFFLET_WORDS, "zmm", "vzeroupper\n")
 DIFFLET_LOOP(bf16_zmm, DIFFLET_DOT, "zmm", "vzeroupper\n")
 DIFFLET_LOOP(int8_zmm, DIFFLET_BYTES, "zmm", "vzeroupper\n")
 
@@ -80,6 +84,8 @@ constexpr long kRounds = 600'000;
 constexpr Loop kLoops[] = {{"f32 xmm", f32_xmm, 14.0 * 8, kRounds},
                            {"f32 ymm", f32_ymm, 14.0 * 16, kRounds},
                            {"f32 zmm", f32_zmm, 14.0 * 32, kRounds},
+                           {"int16 ymm", int16_ymm, 14.0 * 32, kRounds},
+                           {"int16 zmm", int16_zmm, 14.0 * 64, kRounds},
                            {"bf16 zmm", bf16_zmm, 14.0 * 64, kRounds},
                            {"int8 zmm", int8_zmm, 14.0 * 128, kRounds},
                            {"bf16 amx", bf16_amx, 4.0 * 16 * 16 * 32 * 2, kRounds / 10},
@@ -127,8 +133,10 @@ bool chip_has(Arithmetic arithmetic) noexcept {
     case Arithmetic::F32Xmm:
       return true;
     case Arithmetic::F32Ymm:
+    case Arithmetic::Int16Ymm:
       return level >= cpu::Level::Avx2;
     case Arithmetic::F32Zmm:
+    case Arithmetic::Int16Zmm:
       return level >= cpu::Level::Avx512;
     case Arithmetic::Bf16Zmm:
       return level >= cpu::Level::Avx512Bf16;

@@ -8,11 +8,23 @@
 
 namespace difflet::bench {
 
-// One kind of multiply-add: f32 at the width of a level's registers, pairs of bf16, fours of int8.
-enum class Arithmetic { F32Xmm, F32Ymm, F32Zmm, Bf16Zmm, Int8Zmm, Bf16Amx, Int8Amx };
+// One kind of multiply-add: f32 at the width of a level's registers, pairs of bf16 or int16, fours of
+// int8.
+enum class Arithmetic {
+  F32Xmm,
+  F32Ymm,
+  F32Zmm,
+  Int16Ymm,
+  Int16Zmm,
+  Bf16Zmm,
+  Int8Zmm,
+  Bf16Amx,
+  Int8Amx
+};
 inline constexpr std::array kArithmetics{
-    Arithmetic::F32Xmm,  Arithmetic::F32Ymm,  Arithmetic::F32Zmm, Arithmetic::Bf16Zmm,
-    Arithmetic::Int8Zmm, Arithmetic::Bf16Amx, Arithmetic::Int8Amx};
+    Arithmetic::F32Xmm,   Arithmetic::F32Ymm,   Arithmetic::F32Zmm,
+    Arithmetic::Int16Ymm, Arithmetic::Int16Zmm, Arithmetic::Bf16Zmm,
+    Arithmetic::Int8Zmm,  Arithmetic::Bf16Amx,  Arithmetic::Int8Amx};
 
 // "f32 xmm", "bf16 zmm", "int8 amx".
 std::string_view arithmetic_name(Arithmetic arithmetic) noexcept;

@@ -148,7 +148,7 @@ std::string ceilings_text(const Ceilings& ceilings) {
   for (const ArithmeticCeiling& c : ceilings.arithmetic) {
     const std::string_view name = arithmetic_name(c.arithmetic);
     text +=
-        line(std::string(name), c.threads, c.rate, name.starts_with("int8") ? "GOP/s" : "GFLOP/s");
+        line(std::string(name), c.threads, c.rate, name.starts_with("int") ? "GOP/s" : "GFLOP/s");
   }
   for (const MemoryCeiling& c : ceilings.memory) {
     text += line(memory_name(c), c.threads, c.rate, "GB/s");

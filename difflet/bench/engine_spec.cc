@@ -20,7 +20,8 @@ struct Word {
 };
 constexpr std::array kWords{
     Word{"compile", "compile", "blocks"}, Word{"huge", "malloc", "huge"},
-    Word{"w8a8", "quantize", "w8a8"},     Word{"f32", "dtype", "f32"},
+    Word{"w8a8", "quant", "w8a8"},        Word{"w8a16", "quant", "w8a16"},
+    Word{"f32", "dtype", "f32"},          Word{"float", "quant", "none"},
     Word{"bf16", "dtype", "bf16"},        Word{"pack", "artifact", "off"},
     Word{"map", "weights", "map"},        Word{"copy", "weights", "copy"},
 };

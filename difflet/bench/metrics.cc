@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "difflet/base/error.h"
+#include "difflet/bench/roofline.h"
 
 namespace difflet::bench {
 namespace {
@@ -16,6 +17,24 @@ Duration median_step(const std::vector<Duration>& steps) {
     cpu.push_back(steps[i].cpu_s);
   }
   return {median(wall), median(cpu)};
+}
+
+// f(kernel, flops, seconds) for each group of a profile.
+template <typename F>
+void each_kernel(const Json& profile, const F& f) {
+  if (!profile.is_object() || !profile.contains("groups")) {
+    return;
+  }
+  for (const Json& group : profile["groups"]) {
+    const auto number = [&group](const char* key) {
+      const auto found = group.find(key);
+      return found != group.end() && found->is_number() ? found->get<double>() : 0.0;
+    };
+    const auto name = group.is_object() ? group.find("kernel") : group.end();
+    if (name != group.end() && name->is_string()) {
+      f(std::string_view(name->get_ref<const std::string&>()), number("flops"), number("seconds"));
+    }
+  }
 }
 
 Json duration_json(const Duration& d) { return {{"wall_s", d.wall_s}, {"cpu_s", d.cpu_s}}; }
@@ -73,26 +92,34 @@ Json request_json(const RunRecord& run) {
   return json;
 }
 
-Share share_of(const Json& profile, std::string_view kind, double ceiling, std::int64_t threads) {
-  Share share;
-  if (!profile.is_object() || !profile.contains("groups")) {
-    return share;
-  }
-  for (const Json& group : profile["groups"]) {
-    const auto number = [&group](const char* key) {
-      const auto found = group.find(key);
-      return found != group.end() && found->is_number() ? found->get<double>() : 0.0;
-    };
-    const auto name = group.is_object() ? group.find("kernel") : group.end();
-    if (name != group.end() && name->is_string() &&
-        name->get_ref<const std::string&>().starts_with(kind)) {
-      share.flops += number("flops");
-      share.seconds += number("seconds");
+std::string level_of(const Json& hello) {
+  const Json versions = hello.is_object() ? hello.value("versions", Json::object()) : Json();
+  const auto level = versions.is_object() ? versions.find("cpu_level") : versions.end();
+  return level != versions.end() && level->is_string() ? level->get<std::string>() : "";
+}
+
+std::set<Arithmetic> arithmetics_of(const Json& profile, std::string_view level) {
+  std::set<Arithmetic> all;
+  each_kernel(profile, [&](std::string_view kernel, double flops, double /*seconds*/) {
+    if (flops > 0) {
+      all.insert(arithmetic_of_kernel(kernel, level));
     }
-  }
-  if (ceiling > 0 && share.seconds > 0) {
-    share.of_ceiling = share.flops / 1e9 / share.seconds / static_cast<double>(threads) / ceiling;
-  }
+  });
+  return all;
+}
+
+Share share_of(const Json& profile, std::string_view kind, std::string_view suffix,
+               std::string_view level, const Rates& ceilings) {
+  Share share;
+  each_kernel(profile, [&](std::string_view kernel, double flops, double seconds) {
+    const auto ceiling = ceilings.find(arithmetic_of_kernel(kernel, level));
+    const bool counts = flops <= 0 || (ceiling != ceilings.end() && ceiling->second > 0);
+    if (counts && kernel.starts_with(kind) && kernel.ends_with(suffix)) {
+      share.flops += flops;
+      share.seconds += seconds;
+      share.least_s += flops > 0 ? flops / 1e9 / ceiling->second : 0;
+    }
+  });
   return share;
 }
 

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "difflet/bench/protocol.h"
@@ -23,12 +25,20 @@ void add_sample(std::map<std::string, Series>& metrics, const std::string& name,
                 const Duration& time);
 Json request_json(const RunRecord& run);
 
-// FLOPs and share of the ceiling of a kind of kernel, from an engine's profile.
+// Work of a kind of kernel, from an engine's profile.
 struct Share {
   double flops = 0, seconds = 0;
-  double of_ceiling = 0;  // of `ceiling` GFLOP/s a thread; 0: not known
+  double least_s = 0;  // thread-seconds that the flops take at the ceilings of their arithmetic
 };
-// `kind`: kernels whose name begins with it, or "" for all.
-Share share_of(const Json& profile, std::string_view kind, double ceiling, std::int64_t threads);
+// GFLOP/s of one thread.
+using Rates = std::map<Arithmetic, double>;
+// The kernels whose name begins with `kind` ("" for all) and ends in `suffix`. `level`: of the engine
+// ("avx512bf16"). Kernels of an arithmetic that has no rate do not count.
+Share share_of(const Json& profile, std::string_view kind, std::string_view suffix,
+               std::string_view level, const Rates& ceilings);
+// What the kernels of a profile that compute anything compute with.
+std::set<Arithmetic> arithmetics_of(const Json& profile, std::string_view level);
+// "cpu_level" of the versions; empty where an engine does not say.
+std::string level_of(const Json& hello);
 
 }  // namespace difflet::bench

@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <utility>
 
 #include "difflet/base/error.h"
 #include "difflet/base/file.h"
@@ -23,6 +24,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
+void close_end(int& end) noexcept {
+  if (end >= 0) {
+    ::close(end);
+    end = -1;
+  }
+}
+
+// Closes what nobody has taken.
 struct Pipe {
   int read = -1, write = -1;
 
@@ -33,14 +42,13 @@ struct Pipe {
     read = ends[0];
     write = ends[1];
   }
-};
-
-void close_end(int& end) noexcept {
-  if (end >= 0) {
-    ::close(end);
-    end = -1;
+  ~Pipe() {
+    close_end(read);
+    close_end(write);
   }
-}
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+};
 
 // Its own process group, so that what it starts ends with it; default signals; streams as given.
 int spawn(pid_t& id, std::vector<char*>& argv, int input, int output, const fs::path& log,
@@ -90,16 +98,12 @@ EngineProcess::EngineProcess(const std::vector<std::string>& words, fs::path log
   own_peak_ = own_peak();
   start_ = std::chrono::steady_clock::now();
   const int error = spawn(id_, argv, in.read, out.write, log_, limits_.environment);
-  close_end(in.read);
-  close_end(out.write);
-  input_ = in.write;
-  output_ = out.read;
   if (error != 0) {
     id_ = -1;
-    close_end(input_);
-    close_end(output_);
     fail(ErrorCode::Unsupported, "cannot run '{}': {}", words.front(), std::strerror(error));
   }
+  input_ = std::exchange(in.write, -1);
+  output_ = std::exchange(out.read, -1);
 }
 
 EngineProcess::~EngineProcess() {
@@ -204,7 +208,11 @@ void EngineProcess::read_some() {
   std::size_t begin = 0;
   for (std::size_t end = 0; (end = pending_.find('\n', begin)) != std::string::npos;
        begin = end + 1) {
-    session_.take(parse_event(std::string_view(pending_).substr(begin, end - begin)), now);
+    Event event = parse_event(std::string_view(pending_).substr(begin, end - begin));
+    if (event.clock_s) {
+      *event.clock_s -= std::chrono::duration<double>(start_.time_since_epoch()).count();
+    }
+    session_.take(event, now);
   }
   pending_.erase(0, begin);
   check(pending_.size() <= kMaxLine, ErrorCode::DataLoss, "a line of more than {} bytes", kMaxLine);

@@ -46,12 +46,27 @@ std::int64_t step_index(const Json& json) {
   return value.get<std::int64_t>();
 }
 
+void read_times(const Json& json, Event& event) {
+  event.cpu_s = seconds(json, "cpu_s");
+  if (json.contains("clock_s")) {
+    event.clock_s = seconds(json, "clock_s");
+  }
+}
+
 EventKind kind_of(const std::string& name) {
   constexpr std::array<std::string_view, 9> kNames{"hello",  "begin",   "end",   "step", "ready",
                                                    "output", "profile", "saved", "error"};
   const auto found = std::ranges::find(kNames, name);
   expect(found != kNames.end(), "unknown event '{}'", name);
   return static_cast<EventKind>(found - kNames.begin());
+}
+
+// Bytes by what they are for.
+void check_memory(const Json& json) {
+  expect(json.is_object() && json.size() <= 16, "'memory' of ready is not an object");
+  for (const Json& bytes : json) {
+    expect(bytes.is_number_unsigned(), "'memory' of ready holds what is no number of bytes");
+  }
 }
 
 // Shape, finite, min, max and mean of an output.
@@ -88,11 +103,11 @@ Event parse_event(std::string_view line) {
     case EventKind::Begin:
     case EventKind::End:
       event.name = text(json, "name");
-      event.cpu_s = seconds(json, "cpu_s");
+      read_times(json, event);
       break;
     case EventKind::Step:
       event.index = step_index(json);
-      event.cpu_s = seconds(json, "cpu_s");
+      read_times(json, event);
       break;
     case EventKind::Output:
       event.name = text(json, "name");
@@ -110,6 +125,11 @@ Event parse_event(std::string_view line) {
              "'kind' of an error is not unsupported or failed");
       break;
     case EventKind::Ready:
+      if (json.contains("memory")) {
+        check_memory(json["memory"]);
+        event.data = json["memory"];
+      }
+      break;
     case EventKind::Saved:
       break;
   }
@@ -122,70 +142,83 @@ std::string save_line(const std::string& path) {
   return Json{{"do", "save"}, {"path", path}}.dump() + "\n";
 }
 
-void Session::note_cpu(double cpu_s) {
-  expect(cpu_s >= last_cpu_s_, "CPU time that goes back, from {} s to {} s", last_cpu_s_, cpu_s);
-  last_cpu_s_ = cpu_s;
+// The engine's clock where both moments have it: lines that arrive together have no time between them.
+Duration Session::Moment::until(const Moment& later) const {
+  const bool told = clock_s.has_value() && later.clock_s.has_value();
+  return {told ? *later.clock_s - *clock_s : later.seconds - seconds, later.cpu_s - cpu_s};
 }
 
-void Session::begin(const Event& event, double seconds) {
+// Both clocks are the machine's: an event is said after it happened, and in order.
+Session::Moment Session::moment_of(const Event& event, double seconds) {
+  expect(event.cpu_s >= last_cpu_s_, "CPU time that goes back, from {} s to {} s", last_cpu_s_,
+         event.cpu_s);
+  last_cpu_s_ = event.cpu_s;
+  if (event.clock_s) {
+    constexpr double kRounding = 1e-3;
+    expect(*event.clock_s >= last_clock_s_ - kRounding && *event.clock_s <= seconds + kRounding,
+           "a clock at {} s, which was at {} s before and cannot be beyond {} s: not this "
+           "machine's CLOCK_MONOTONIC",
+           *event.clock_s, last_clock_s_, seconds);
+    last_clock_s_ = *event.clock_s;
+  }
+  return {.seconds = seconds, .cpu_s = event.cpu_s, .clock_s = event.clock_s};
+}
+
+void Session::begin(const Event& event, const Moment& now) {
   expect(open_.size() < kMaxDepth, "more than {} pairs are open", kMaxDepth);
-  note_cpu(event.cpu_s);
   if (event.name == "run") {
     expect(ready_ && open_.empty() && !run_, "a run that begins before 'ready' or in another pair");
     run_.emplace();
   }
-  open_.push_back({event.name, seconds, event.cpu_s});
-  step_start_ = {seconds, event.cpu_s};
+  open_.push_back({event.name, now});
+  step_start_ = now;
 }
 
-void Session::end(const Event& event, double seconds) {
+void Session::end(const Event& event, const Moment& now) {
   expect(!open_.empty() && open_.back().name == event.name, "end of '{}', which is not open",
          event.name);
-  note_cpu(event.cpu_s);
-  const Open opened = open_.back();
+  const Moment began = open_.back().began;
   open_.pop_back();
-  const Duration time{seconds - opened.seconds, event.cpu_s - opened.cpu_s};
   if (event.name == "run") {
     expect(run_ && !run_->outputs.empty(), "a run that ends without an output");
-    run_->total = time;
+    run_->total = {now.seconds - began.seconds, now.cpu_s - began.cpu_s};
     runs_.push_back(std::move(*run_));
     run_.reset();
   } else {
-    (run_ ? run_->stages : loading_).push_back({event.name, time});
-    step_start_ = {seconds, event.cpu_s};
+    (run_ ? run_->stages : loading_).push_back({event.name, began.until(now)});
+    step_start_ = now;
   }
 }
 
-void Session::step(const Event& event, double seconds) {
+void Session::step(const Event& event, const Moment& now) {
   expect(run_.has_value(), "a step outside of a run");
   expect(event.index == static_cast<std::int64_t>(run_->steps.size()), "step {} after {} steps",
          event.index, run_->steps.size());
-  note_cpu(event.cpu_s);
-  run_->steps.push_back({seconds - step_start_.wall_s, event.cpu_s - step_start_.cpu_s});
-  step_start_ = {seconds, event.cpu_s};
+  run_->steps.push_back(step_start_.until(now));
+  step_start_ = now;
 }
 
 void Session::take(const Event& event, double seconds) {
   expect(!hello_.is_null() || event.kind == EventKind::Hello || event.kind == EventKind::Error,
          "the first event is not 'hello'");
-  last_s_ = seconds;
   switch (event.kind) {
     case EventKind::Hello:
       expect(hello_.is_null(), "a second 'hello'");
       hello_ = event.data;
       break;
     case EventKind::Begin:
-      begin(event, seconds);
+      begin(event, moment_of(event, seconds));
       break;
     case EventKind::End:
-      end(event, seconds);
+      end(event, moment_of(event, seconds));
       break;
     case EventKind::Step:
-      step(event, seconds);
+      step(event, moment_of(event, seconds));
       break;
     case EventKind::Ready:
       expect(!ready_ && open_.empty(), "'ready' a second time or within a pair");
       ready_ = true;
+      memory_ = event.data;
       ready_s_ = seconds;
       break;
     case EventKind::Output:

@@ -54,6 +54,68 @@ TEST(Protocol, ARequestHasStagesStepsAndOutputs) {
   EXPECT_EQ(metrics.at("step").cpu_s, (std::vector<double>{1, 2}));
 }
 
+std::string timed(const char* event, const char* name, double clock_s) {
+  return fmt::format(R"({{"event":"{}","name":"{}","cpu_s":0,"clock_s":{}}})", event, name,
+                     clock_s);
+}
+
+TEST(Protocol, TheEnginesClockTimesWhatIsWithinARequest) {
+  const Session session = session_of(
+      {kHello, R"({"event":"ready"})", timed("begin", "run", 2), timed("begin", "denoise", 2.25),
+       R"({"event":"step","index":0,"cpu_s":0,"clock_s":2.5})",
+       R"({"event":"step","index":1,"cpu_s":0,"clock_s":3.5})", timed("end", "denoise", 3.75),
+       pair("begin", "decode", 0), timed("end", "decode", 9), kOutput, timed("end", "run", 9)});
+  const RunRecord& run = session.runs()[0];
+  EXPECT_EQ(run.total.wall_s, 8);  // the harness's
+  ASSERT_EQ(run.stages.size(), 2U);
+  EXPECT_EQ(run.stages[0].time.wall_s, 1.5);
+  EXPECT_EQ(run.stages[1].time.wall_s, 1);  // one end alone says nothing
+  ASSERT_EQ(run.steps.size(), 2U);
+  EXPECT_EQ(run.steps[0].wall_s, 0.25);
+  EXPECT_EQ(run.steps[1].wall_s, 1);
+}
+
+TEST(Protocol, AClockIsThatOfThisMachine) {
+  EXPECT_ERROR(session_of({kHello, timed("begin", "load", 2.5)}), ErrorCode::DataLoss,
+               "cannot be beyond 2 s");
+  EXPECT_ERROR(session_of({kHello, timed("begin", "load", 2), timed("end", "load", 1)}),
+               ErrorCode::DataLoss, "CLOCK_MONOTONIC");
+  EXPECT_ERROR(session_of({kHello, timed("begin", "load", -1)}), ErrorCode::DataLoss, "'clock_s'");
+}
+
+TEST(Metrics, EachKernelIsMeasuredByTheCeilingOfItsArithmetic) {
+  const auto group = [](const char* kernel, double flops, double seconds) {
+    return Json{{"kernel", kernel}, {"flops", flops}, {"seconds", seconds}};
+  };
+  const Json profile{{"groups",
+                      {group("linear.avx512bf16.bf16", 100e9, 2), group("copy", 0, 1),
+                       group("linear.avx512vnni.w8a8", 400e9, 3),
+                       group("linear.avx2.f32", 50e9, 9)}}};  // no ceiling: does not count
+  EXPECT_EQ(arithmetics_of(profile, "avx512bf16"),
+            (std::set{Arithmetic::F32Ymm, Arithmetic::Bf16Zmm, Arithmetic::Int8Zmm}));
+  const Rates rates{{Arithmetic::Bf16Zmm, 100}, {Arithmetic::Int8Zmm, 200}};
+  const Share all = share_of(profile, "", "", "avx512bf16", rates);
+  EXPECT_EQ(all.flops, 500e9);
+  EXPECT_EQ(all.seconds, 6);
+  EXPECT_EQ(all.least_s, 3);
+  const Share int8 = share_of(profile, "linear", ".w8a8", "avx512bf16", rates);
+  EXPECT_EQ(int8.least_s, 2);
+  EXPECT_EQ(int8.seconds, 3);
+  EXPECT_EQ(share_of(Json(), "", "", "avx512bf16", rates).flops, 0);
+  EXPECT_EQ(level_of(Json{{"versions", {{"cpu_level", "avx2"}}}}), "avx2");
+  EXPECT_EQ(level_of(Json()), "");
+}
+
+TEST(Protocol, ReadyMaySayWhatIsHeld) {
+  const Session session = session_of({kHello, R"({"event":"ready","memory":{"weight_bytes":12}})"});
+  EXPECT_EQ(session.memory(), (Json{{"weight_bytes", 12}}));
+  EXPECT_TRUE(session_of({kHello, R"({"event":"ready"})"}).memory().is_null());
+  EXPECT_ERROR(parse_event(R"({"event":"ready","memory":{"weight_bytes":-1}})"),
+               ErrorCode::DataLoss, "no number of bytes");
+  EXPECT_ERROR(parse_event(R"({"event":"ready","memory":[]})"), ErrorCode::DataLoss,
+               "not an object");
+}
+
 TEST(Protocol, LinesAreChecked) {
   EXPECT_ERROR(parse_event("Loading 100%"), ErrorCode::DataLoss, "standard output");
   EXPECT_ERROR(parse_event("[]"), ErrorCode::DataLoss, "no JSON object");

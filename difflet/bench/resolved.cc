@@ -2,6 +2,7 @@
 
 #include "difflet/artifact/json_fields.h"
 #include "difflet/base/error.h"
+#include "difflet/graph/enum_names.h"
 
 namespace difflet::bench {
 
@@ -20,6 +21,15 @@ Resolved resolve(const Scenario& scenario, const EngineSpec& engine) {
           engine.name);
     r.dtype = *parsed;
     r.options.erase("dtype");
+  }
+  if (const auto quant = r.options.find("quant"); quant != r.options.end()) {
+    const auto parsed = quant->is_string()
+                            ? graph::parse_enum<graph::WeightQuant>(quant->get<std::string>())
+                            : std::nullopt;
+    check(parsed.has_value(), ErrorCode::InvalidArgument, "--engines: {}: quant is not one of {}",
+          engine.name, fmt::join(graph::names(graph::WeightQuant{}), ", "));
+    r.quant = *parsed;
+    r.options.erase("quant");
   }
   return r;
 }

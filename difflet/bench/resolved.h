@@ -20,7 +20,7 @@ struct Resolved : Request {
   Json options = Json::object();
 };
 
-// The engine's option "dtype" replaces the scenario's.
+// The engine's options "dtype" and "quant" replace the scenario's.
 Resolved resolve(const Scenario& scenario, const EngineSpec& engine);
 Json resolved_json(const Resolved& resolved, const std::string& name);
 // Throws DataLoss for a field that is missing or of another kind.

@@ -32,10 +32,14 @@ Json engine_json(const EngineEntry& engine) {
   json["message"] = engine.message;
   json["hello"] = engine.hello;
   json["metrics"] = metrics_json(engine.metrics);
+  json["memory"] = engine.memory;
   json["peak_rss_bytes"] = engine.peak_bytes;
   json["ready_rss_bytes"] = engine.ready_bytes;
   json["outputs"] = engine.outputs;
-  json["ceiling_gflops"] = engine.ceiling;
+  json["ceiling_gflops"] = Json::object();
+  for (const auto& [arithmetic, samples] : engine.ceilings) {
+    json["ceiling_gflops"][std::string(arithmetic_name(arithmetic))] = samples;
+  }
   json["profile"] = engine.profile;
   json["requests"] = engine.raw;
   return json;

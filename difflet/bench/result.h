@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "difflet/base/json.h"
+#include "difflet/bench/arithmetic.h"
 #include "difflet/bench/protocol.h"
 #include "difflet/bench/scenario.h"
 #include "difflet/bench/statistics.h"
@@ -35,11 +36,13 @@ struct EngineEntry {
   // "main" (what the scenario is about), "run", "step", "compile", "load", "ready", "cold", "warm" and
   // the stages.
   std::map<std::string, Series> metrics;
+  Json memory;  // planned bytes by "weight_bytes", ...; null: it does not say
   std::size_t peak_bytes = 0, ready_bytes = 0;  // most memory at the end, and when it was loaded
   Json outputs = Json::array();                 // output events of the last request
-  std::vector<double> ceiling;  // GFLOP/s of one thread, before and after each request
-  Json profile;                 // of the last request; null: none
-  Json raw = Json::array();     // every request
+  // GFLOP/s of one thread, before and after each request, of each arithmetic that its kernels use.
+  std::map<Arithmetic, std::vector<double>> ceilings;
+  Json profile;              // of the last request; null: none
+  Json raw = Json::array();  // every request
 };
 
 struct RatioEntry {

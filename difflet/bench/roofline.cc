@@ -1,6 +1,7 @@
 #include "difflet/bench/roofline.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <utility>
 
@@ -65,6 +66,17 @@ double Bounds::operations(std::string_view kernel) const {
 double Bounds::bandwidth() const { return ceilings->bandwidth(memory, threads); }
 
 Arithmetic arithmetic_of_kernel(std::string_view kernel, std::string_view level) {
+  // int8 times int8, in words where no instruction multiplies bytes without losing carries.
+  if (contains(kernel, ".w8a8")) {
+    constexpr std::array kBytes{
+        std::pair("amx", Arithmetic::Int8Amx), std::pair("avx512vnni", Arithmetic::Int8Zmm),
+        std::pair("avx512", Arithmetic::Int16Zmm), std::pair("avx2", Arithmetic::Int16Ymm)};
+    for (const auto& [name, arithmetic] : kBytes) {
+      if (contains(kernel, name)) {
+        return arithmetic;
+      }
+    }
+  }
   for (const std::string_view name : {"amx", "avx512bf16"}) {
     if (contains(kernel, name)) {
       return arithmetic_of_level(name, DType::BF16);

@@ -25,8 +25,8 @@ struct Bounds {
   double bandwidth() const;
 };
 
-// The arithmetic of a kernel, which its name tells ("linear.avx512bf16.bf16"), else that of f32 at
-// `level`.
+// The arithmetic of a kernel, which its name tells ("linear.avx512bf16.bf16", "linear.avx512vnni.w8a8"),
+// else that of f32 at `level`.
 Arithmetic arithmetic_of_kernel(std::string_view kernel, std::string_view level);
 // The smallest memory that holds `bytes` with the caches of `threads` cores.
 MemoryLevel memory_that_holds(std::size_t bytes, const CacheSizes& caches, int threads);

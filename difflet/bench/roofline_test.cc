@@ -30,6 +30,18 @@ runtime::StepTime step(const std::string& kernel, double seconds, double flops, 
   return s;
 }
 
+TEST(ArithmeticOfKernel, FollowsFromItsName) {
+  const auto of = [](const char* kernel) { return arithmetic_of_kernel(kernel, "avx512bf16"); };
+  EXPECT_EQ(of("linear.avx512bf16.bf16"), Arithmetic::Bf16Zmm);
+  EXPECT_EQ(of("linear.avx512bf16.w8a16"), Arithmetic::Bf16Zmm);
+  EXPECT_EQ(of("linear.avx512vnni.w8a8"), Arithmetic::Int8Zmm);
+  EXPECT_EQ(of("linear.amx.w8a8"), Arithmetic::Int8Amx);
+  EXPECT_EQ(of("linear.avx512.w8a8"), Arithmetic::Int16Zmm);
+  EXPECT_EQ(of("linear.avx2.w8a8"), Arithmetic::Int16Ymm);
+  EXPECT_EQ(of("linear.avx2.w8a16"), Arithmetic::F32Ymm);
+  EXPECT_EQ(of("linear.scalar.w8a8"), Arithmetic::F32Xmm);
+}
+
 class RooflineOf : public ::testing::Test {
  protected:
   Ceilings ceilings_ = machine();

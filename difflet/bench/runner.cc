@@ -136,6 +136,7 @@ class PointRunner {
     EngineEntry& entry = entry_.engines[engine.index];
     const Session& session = engine.process->session();
     entry.hello = session.hello();
+    entry.memory = session.memory();
     if (entry.metrics.empty()) {
       for (const StageTime& stage : session.loading()) {
         add_sample(entry.metrics, stage.name, stage.time);
@@ -147,25 +148,26 @@ class PointRunner {
     add_sample(entry.metrics, "first", main_time(scenario(), engine.process->run()));
   }
 
-  // What a thread computes at most with the engine's arithmetic, now; for engines that say which one
-  // that is and how much they computed.
-  void add_ceiling(const Loaded& engine) {
+  // What a thread computes at most, now, with each arithmetic that the engine's kernels used in the
+  // request before; for engines that say which kernels those are and how much they computed.
+  void add_ceilings(const Loaded& engine) {
     const Session& session = engine.process->session();
-    const Json versions = session.hello().value("versions", Json::object());
-    const auto level = versions.find("cpu_level");
-    if (level == versions.end() || !level->is_string() || session.runs().back().profile.is_null()) {
+    const std::string level = level_of(session.hello());
+    if (level.empty()) {
       return;
     }
-    const DType dtype = resolve(scenario(), options_.engines[engine.index]).dtype;
-    entry_.engines[engine.index].ceiling.push_back(
-        ceiling_gflops(arithmetic_of_level(level->get<std::string>(), dtype),
-                       static_cast<int>(scenario().threads)));
+    for (const Arithmetic kind : arithmetics_of(session.runs().back().profile, level)) {
+      if (chip_has(kind)) {
+        entry_.engines[engine.index].ceilings[kind].push_back(
+            ceiling_gflops(kind, static_cast<int>(scenario().threads)));
+      }
+    }
   }
 
   void one_run(Loaded& engine) {
-    add_ceiling(engine);
+    add_ceilings(engine);
     engine.runs.push_back(engine.process->run());
-    add_ceiling(engine);
+    add_ceilings(engine);
   }
 
   // Rounds in which each engine answers one request, forwards and backwards by turns, so that a machine

@@ -8,6 +8,7 @@
 #include "difflet/artifact/json_fields.h"
 #include "difflet/base/error.h"
 #include "difflet/base/sha256.h"
+#include "difflet/graph/enum_names.h"
 
 namespace difflet::bench {
 namespace {
@@ -154,6 +155,12 @@ Request read_request(JsonFields& fields) {
   request.dtype = artifact::read_dtype(fields, "dtype");
   fields.expect(request.dtype == DType::BF16 || request.dtype == DType::F32, "dtype",
                 "not bf16 or f32");
+  if (fields.has("quant")) {
+    const auto quant = graph::parse_enum<graph::WeightQuant>(fields.text("quant"));
+    fields.expect(quant.has_value(), "quant", "not one of {}",
+                  fmt::join(graph::names(graph::WeightQuant{}), ", "));
+    request.quant = *quant;
+  }
   request.prompt = fields.text("prompt");
   request.guidance = read_number(fields, "guidance", 1000);
   request.seed = static_cast<std::uint64_t>(
@@ -173,6 +180,9 @@ void write_request(const Request& request, Json& json) {
   json["n"] = request.n;
   json["steps"] = request.steps;
   json["dtype"] = dtype_name(request.dtype);
+  if (request.quant != graph::WeightQuant::None) {
+    json["quant"] = graph::enum_name(request.quant);
+  }
   json["prompt"] = request.prompt;
   json["guidance"] = request.guidance;
   json["seed"] = request.seed;
@@ -255,8 +265,11 @@ std::string describe(const Scenario& scenario) {
   if (scenario.component.empty()) {
     text += fmt::format(", {} step{}", scenario.steps, scenario.steps == 1 ? "" : "s");
   }
-  return fmt::format("{}, {}, {} thread{}", text, dtype_name(scenario.dtype), scenario.threads,
-                     scenario.threads == 1 ? "" : "s");
+  text += fmt::format(", {}", dtype_name(scenario.dtype));
+  if (scenario.quant != graph::WeightQuant::None) {
+    text += fmt::format(" {}", graph::enum_name(scenario.quant));
+  }
+  return fmt::format("{}, {} thread{}", text, scenario.threads, scenario.threads == 1 ? "" : "s");
 }
 
 }  // namespace difflet::bench

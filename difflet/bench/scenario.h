@@ -10,6 +10,7 @@
 #include "difflet/artifact/json_fields.h"
 #include "difflet/base/json.h"
 #include "difflet/bench/synthetic.h"
+#include "difflet/graph/op.h"
 #include "difflet/tensor/dtype.h"
 
 namespace difflet::bench {
@@ -34,6 +35,7 @@ struct Request {
   std::int64_t n = 1;                    // pictures at once
   std::int64_t steps = 1;                // of a whole pipeline
   DType dtype = DType::BF16;
+  graph::WeightQuant quant = graph::WeightQuant::None;  // of the layers that the model's rules name
   std::string prompt;
   double guidance = 0;
   std::uint64_t seed = 0;
@@ -64,7 +66,7 @@ std::vector<Scenario> expand(const Scenario& scenario, const std::vector<std::in
 
 // FLUX: 16 x 16 pixels a token.
 std::int64_t image_tokens(const Scenario& scenario);
-// "transformer, 512x512, bf16, 2 threads".
+// "transformer, 512x512, bf16, 2 threads"; "bf16 w8a8" where weights are int8.
 std::string describe(const Scenario& scenario);
 
 }  // namespace difflet::bench

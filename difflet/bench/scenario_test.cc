@@ -37,6 +37,12 @@ TEST(Scenario, ReadsBackAsItself) {
   EXPECT_EQ(image_tokens(scenario), 512);
   EXPECT_EQ(describe(scenario), "transformer, 512x256, bf16, 2 threads");
   EXPECT_EQ(scenario_digest(scenario_of(scenario_json(scenario))), scenario_digest(scenario));
+  json["quant"] = "w8a8";
+  const Scenario int8 = scenario_of(json);
+  EXPECT_EQ(describe(int8), "transformer, 512x256, bf16 w8a8, 2 threads");
+  EXPECT_EQ(scenario_of(scenario_json(int8)).quant, graph::WeightQuant::W8A8);
+  EXPECT_NE(scenario_digest(int8), scenario_digest(scenario));
+  json.erase("quant");
   json["about"] = "words do not count";
   EXPECT_EQ(scenario_digest(scenario_of(json)), scenario_digest(scenario));
   json["steps"] = 5;
@@ -68,6 +74,7 @@ TEST(Scenario, FieldsAreChecked) {
   refused([](Json& j) { j["component"] = "unet"; }, "not one of");
   refused([](Json& j) { j["dtype"] = "i64"; }, "not bf16 or f32");
   refused([](Json& j) { j["guidance"] = -1; }, "guidance");
+  refused([](Json& j) { j["quant"] = "int4"; }, "not one of none, w8a16, w8a8");
   refused([](Json& j) { j["plan"] = {{"tp", 2}}; }, "only 1");
   refused([](Json& j) { j["extra"] = 1; }, "extra: unknown");
   refused([](Json& j) { j["sweep"] = {{"size", {"64x"}}}; }, "is not a value");
@@ -84,6 +91,12 @@ TEST(Engines, NamesCarryOptions) {
   const Resolved resolved = resolve(scenario_of(fields()), engines[1]);
   EXPECT_EQ(resolved.dtype, DType::F32);
   EXPECT_FALSE(resolved.options.contains("dtype"));
+  const Resolved int8 = resolve(scenario_of(fields()), parse_engine("difflet:w8a16"));
+  EXPECT_EQ(int8.quant, graph::WeightQuant::W8A16);
+  EXPECT_EQ(parse_resolved(resolved_json(int8, "x")).quant, graph::WeightQuant::W8A16);
+  EXPECT_TRUE(int8.options.empty());
+  EXPECT_ERROR(resolve(scenario_of(fields()), parse_engine("x:quant=w4")),
+               ErrorCode::InvalidArgument, "quant is not one of none, w8a16, w8a8");
   EXPECT_ERROR(parse_engines("a,,b"), ErrorCode::InvalidArgument, "is not NAME");
   EXPECT_ERROR(parse_engines("a:+b"), ErrorCode::InvalidArgument, "is not NAME");
   EXPECT_ERROR(parse_engines("../a"), ErrorCode::InvalidArgument, "is not NAME");

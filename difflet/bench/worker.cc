@@ -1,6 +1,7 @@
 #include "difflet/bench/worker.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -22,12 +23,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// With both clocks, of now.
+void send_timed(const WorkerEdge& edge, Json event) {
+  event["cpu_s"] = process_cpu_seconds();
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  event["clock_s"] = std::chrono::duration<double>(now).count();
+  edge.send(event);
+}
+
 void send_begin(const WorkerEdge& edge, std::string_view name) {
-  edge.send({{"event", "begin"}, {"name", name}, {"cpu_s", process_cpu_seconds()}});
+  send_timed(edge, {{"event", "begin"}, {"name", name}});
 }
 
 void send_end(const WorkerEdge& edge, std::string_view name) {
-  edge.send({{"event", "end"}, {"name", name}, {"cpu_s", process_cpu_seconds()}});
+  send_timed(edge, {{"event", "end"}, {"name", name}});
 }
 
 template <typename F>
@@ -61,21 +70,39 @@ void send_output(const WorkerEdge& edge, const std::string& name, const HostTens
        {"mean", number(sum / count)}});
 }
 
-// Each program's kernels: steps, seconds, FLOPs and bytes.
-void send_profile(const WorkerEdge& edge,
-                  const std::vector<compile::StagedExecutable::ProgramProfile>& programs) {
-  Json groups = Json::array();
-  for (const auto& program : programs) {
-    for (const OpGroup& group : group_steps(program.steps)) {
-      groups.push_back({{"program", program.program},
-                        {"kernel", group.kernel},
-                        {"steps", group.steps},
-                        {"seconds", group.seconds},
-                        {"flops", group.flops},
-                        {"bytes", group.bytes}});
+// What the programs of a component did in one request, by kernel: steps, seconds, FLOPs and bytes. A
+// program that ran several times is counted as often, each run as the last one.
+class ComponentProfile {
+ public:
+  // Appends the groups of the runs since the call before.
+  void add(Json& groups, const std::string& component,
+           const compile::StagedExecutable& executable) {
+    for (const auto& program : executable.profile()) {
+      std::int64_t& seen = seen_[program.program];
+      const std::int64_t runs = program.runs - std::exchange(seen, program.runs);
+      if (runs <= 0) {
+        continue;
+      }
+      const auto times = static_cast<double>(runs);
+      for (const OpGroup& group : group_steps(program.steps)) {
+        groups.push_back({{"component", component},
+                          {"program", program.program},
+                          {"runs", runs},
+                          {"kernel", group.kernel},
+                          {"steps", static_cast<std::int64_t>(group.steps) * runs},
+                          {"seconds", group.seconds * times},
+                          {"flops", group.flops * times},
+                          {"bytes", group.bytes * times}});
+      }
     }
   }
-  edge.send({{"event", "profile"}, {"groups", groups}});
+
+ private:
+  std::map<std::string, std::int64_t> seen_;  // runs by program
+};
+
+void send_profile(const WorkerEdge& edge, Json groups) {
+  edge.send({{"event", "profile"}, {"groups", std::move(groups)}});
 }
 
 std::string text_option(const Json& options, const char* key, const char* fallback) {
@@ -120,9 +147,9 @@ compile::ArtifactUse artifact_use(const Resolved& r) {
 void compile_one(const std::string& name, const compile::ComponentFolder& folder,
                  const std::vector<models::ShapeMap>& shapes, const compile::BuildOptions& build,
                  const fs::path& store, Context& context, const WorkerEdge& edge) {
-  const compile::CheckpointWeights weights(folder.checkpoint(), edge.check_stop);
+  const auto weights = folder.weights(context.threads, edge.check_stop);
   (void)compile::compile_to_store(name, folder, shapes, build, artifact::Store(store), context,
-                                  weights, [&](const std::string&) { edge.check_stop(); });
+                                  *weights, [&](const std::string&) { edge.check_stop(); });
 }
 
 // What a scenario measures.
@@ -131,6 +158,7 @@ class Subject {
   virtual ~Subject() = default;
   virtual void compile() = 0;  // into the store
   virtual void load() = 0;
+  virtual runtime::MemoryReport planned() const = 0;  // of what is loaded
   virtual void run() = 0;
   virtual std::map<std::string, HostTensor> outputs() const = 0;  // of the last run
 };
@@ -157,22 +185,31 @@ class ComponentSubject final : public Subject {
   void load() override {
     prepared_.emplace(resolved_.component, folder_, std::vector{shapes_}, 0, build_,
                       artifact_use(resolved_), context_);
-    const compile::CheckpointWeights weights(folder_.checkpoint(), edge_.check_stop);
-    executable_ = prepared_->load(weights);
+    const auto weights = folder_.weights(context_.threads, edge_.check_stop);
+    executable_ = prepared_->load(*weights);
   }
+  runtime::MemoryReport planned() const override { return prepared_->planned(); }
   void run() override {
     in_stage(edge_, stage(), [&] { outputs_ = executable_->run(inputs_); });
     for (const auto& [name, tensor] : outputs_) {
       send_output(edge_, name, tensor);
     }
-    send_profile(edge_, executable_->profile());
+    Json groups = Json::array();
+    profile_.add(groups, resolved_.component, *executable_);
+    send_profile(edge_, std::move(groups));
   }
   std::map<std::string, HostTensor> outputs() const override { return outputs_; }
 
  private:
   static compile::ComponentFolder open(const Resolved& r, Log& log) {
     const auto place = pipelines::find_component(r.model, r.component);
-    return compile::ComponentFolder::open(place.folder, place.class_name, "", log);
+    auto folder = compile::ComponentFolder::open(place.folder, place.class_name, "", log);
+    if (r.quant != graph::WeightQuant::None) {
+      check(!folder.quant().layers.empty(), ErrorCode::Unsupported,
+            "{} has no layers that are quantised", r.component);
+      folder.quantise({.mode = r.quant, .groups = {}});
+    }
+    return folder;
   }
   std::string_view stage() const {
     return resolved_.component == "transformer" ? "denoise"
@@ -189,6 +226,7 @@ class ComponentSubject final : public Subject {
   models::ShapeMap shapes_;
   std::optional<compile::Prepared> prepared_;
   std::unique_ptr<compile::StagedExecutable> executable_;
+  ComponentProfile profile_;
 };
 
 class StageEvents final : public pipelines::Observer {
@@ -197,7 +235,7 @@ class StageEvents final : public pipelines::Observer {
   void stage_begin(std::string_view name) override { send_begin(edge_, name); }
   void stage_end(std::string_view name, double /*seconds*/) override { send_end(edge_, name); }
   void step(std::int64_t done, std::int64_t /*total*/, double /*seconds*/) override {
-    edge_.send({{"event", "step"}, {"index", done - 1}, {"cpu_s", process_cpu_seconds()}});
+    send_timed(edge_, {{"event", "step"}, {"index", done - 1}});
   }
   void check_stop() override { edge_.check_stop(); }
 
@@ -235,15 +273,37 @@ class PipelineSubject final : public Subject {
     StageEvents events(edge_);
     pipeline_.load(events);
   }
+  runtime::MemoryReport planned() const override {
+    runtime::MemoryReport sum;
+    for (const pipelines::Resident* part : pipeline_.components()) {
+      const runtime::MemoryReport& one = part->prepared().planned();
+      sum.weight_bytes += one.weight_bytes;
+      sum.arena_bytes += one.arena_bytes;
+      sum.scratch_bytes += one.scratch_bytes;
+    }
+    return sum;
+  }
   void run() override {
     StageEvents events(edge_);
     images_ = pipeline_.generate(request_, events);
     pictures_ = as_tensor(images_);
     send_output(edge_, "images", pictures_);
+    profile();
   }
   std::map<std::string, HostTensor> outputs() const override { return {{"images", pictures_}}; }
 
  private:
+  // Of all components, unless one had to go to make room for others.
+  void profile() {
+    Json groups = Json::array();
+    for (const pipelines::Resident* part : pipeline_.components()) {
+      if (part->executable() == nullptr) {
+        return;
+      }
+      profiles_[part->name()].add(groups, part->name(), *part->executable());
+    }
+    send_profile(edge_, std::move(groups));
+  }
   // [n, height, width, 3] in 0 ... 1.
   static HostTensor as_tensor(const std::vector<io::Image>& images) {
     HostTensor out(DType::F32, {static_cast<std::int64_t>(images.size()), images.front().height,
@@ -261,6 +321,7 @@ class PipelineSubject final : public Subject {
   Context& context_;
   pipelines::FluxPipeline pipeline_;
   pipelines::GenerateRequest request_;
+  std::map<std::string, ComponentProfile> profiles_;
   std::vector<io::Image> images_;
   HostTensor pictures_;
 };
@@ -303,6 +364,8 @@ void work(const fs::path& path, const WorkerEdge& edge) {
   Context context{.log = log, .threads = threads};
   std::unique_ptr<Subject> subject;
   if (resolved.component.empty()) {
+    check(resolved.quant == graph::WeightQuant::None, ErrorCode::Unsupported,
+          "int8 weights are measured by component");
     subject = std::make_unique<PipelineSubject>(resolved, edge, context);
   } else {
     subject = std::make_unique<ComponentSubject>(resolved, edge, context);
@@ -311,7 +374,12 @@ void work(const fs::path& path, const WorkerEdge& edge) {
     in_stage(edge, "compile", [&] { subject->compile(); });
   }
   in_stage(edge, "load", [&] { subject->load(); });
-  edge.send({{"event", "ready"}});
+  const runtime::MemoryReport memory = subject->planned();
+  edge.send({{"event", "ready"},
+             {"memory",
+              {{"weight_bytes", memory.weight_bytes},
+               {"activation_bytes", memory.arena_bytes},
+               {"scratch_bytes", memory.scratch_bytes}}}});
   serve(*subject, edge);
 }
 

@@ -1,6 +1,7 @@
 // difflet bench roofline.
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -132,19 +133,28 @@ struct Samples {
   }
 };
 
+// What the products of the last run were computed with.
+std::vector<bench::Arithmetic> arithmetics_of(const Subject& subject) {
+  std::set<bench::Arithmetic> kinds;
+  for (const auto& program : subject.executable->profile()) {
+    for (const runtime::StepTime& step : program.steps) {
+      if (step.flops > 0) {
+        kinds.insert(bench::arithmetic_of_kernel(step.kernel, subject.level));
+      }
+    }
+  }
+  return {kinds.begin(), kinds.end()};
+}
+
 // One run that does not count, then --repeat of them, each between two looks at what the cores can do,
 // which go into `ceilings`.
 Samples run_samples(const OptionValues& options, const Subject& subject, int threads,
                     bench::Ceilings& ceilings) {
   Samples samples;
   bench::ArithmeticSamples rates;
-  const auto look = [&] {
-    bench::refresh(ceilings,
-                   {bench::arithmetic_of_level(subject.level, DType::BF16),
-                    bench::arithmetic_of_level(subject.level, DType::F32)},
-                   threads, rates);
-  };
   (void)subject.executable->run(subject.inputs);
+  const std::vector<bench::Arithmetic> kinds = arithmetics_of(subject);
+  const auto look = [&] { bench::refresh(ceilings, kinds, threads, rates); };
   look();
   for (std::int64_t i = 0; i < options.integer("repeat"); ++i) {
     check_stop();

@@ -157,8 +157,9 @@ void StagedExecutable::collect_inputs() {
   }
 }
 
-NamedTensors StagedExecutable::Part::run(const std::vector<HostTensor>& inputs) const {
+NamedTensors StagedExecutable::Part::run(const std::vector<HostTensor>& inputs) {
   std::vector<HostTensor> results = executable->run(inputs);
+  ++runs;
   require(results.size() == program->outputs.size(),
           "an executable with another number of outputs");
   NamedTensors named;
@@ -235,12 +236,12 @@ NamedTensors StagedExecutable::step(Request& request, std::int64_t index,
 std::vector<StagedExecutable::ProgramProfile> StagedExecutable::profile() const {
   std::vector<ProgramProfile> all;
   if (request_) {
-    all.push_back({"request", request_->executable->profile()});
+    all.push_back({"request", request_->runs, request_->executable->profile()});
   }
   if (schedule_) {
-    all.push_back({"schedule", schedule_->executable->profile()});
+    all.push_back({"schedule", schedule_->runs, schedule_->executable->profile()});
   }
-  all.push_back({"step", step_.executable->profile()});
+  all.push_back({"step", step_.runs, step_.executable->profile()});
   return all;
 }
 

@@ -72,7 +72,8 @@ class StagedExecutable {
 
   // The last run of each program, in the order request, schedule, step.
   struct ProgramProfile {
-    std::string program;  // "request", "schedule" or "step"
+    std::string program;    // "request", "schedule" or "step"
+    std::int64_t runs = 0;  // so far
     std::vector<runtime::StepTime> steps;
   };
   std::vector<ProgramProfile> profile() const;
@@ -84,7 +85,8 @@ class StagedExecutable {
   struct Part {
     const runtime::CompiledProgram* program = nullptr;
     std::unique_ptr<runtime::Executable> executable;
-    NamedTensors run(const std::vector<HostTensor>& inputs) const;
+    std::int64_t runs = 0;
+    NamedTensors run(const std::vector<HostTensor>& inputs);
   };
   void collect_inputs();
   void run_chunk(Request& request, std::int64_t begin);

@@ -46,6 +46,9 @@ class Resident {
   compile::StagedExecutable& loaded(Observer& observer);
   compile::NamedTensors run(const compile::NamedTensors& inputs, Observer& observer);
   void release() noexcept { executable_.reset(); }
+  const compile::StagedExecutable* executable() const noexcept {  // null: not loaded
+    return executable_.get();
+  }
 
  private:
   std::string name_;

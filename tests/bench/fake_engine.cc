@@ -1,6 +1,7 @@
 // An engine of the benchmark protocol that computes nothing; the scenario's options choose how it errs.
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +18,8 @@ namespace {
 using difflet::Json;
 
 double cpu_s = 0.25;  // made up; never goes back
+bool tells_time = false;
+double ahead_s = 0;  // by which the clock is wrong
 
 void send(const std::string& line) {
   std::fputs((line + "\n").c_str(), stdout);
@@ -25,7 +28,12 @@ void send(const std::string& line) {
 
 void pair(const char* event, const char* name) {
   cpu_s += 0.25;
-  send(fmt::format(R"({{"event":"{}","name":"{}","cpu_s":{}}})", event, name, cpu_s));
+  Json json{{"event", event}, {"name", name}, {"cpu_s", cpu_s}};
+  if (tells_time) {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    json["clock_s"] = std::chrono::duration<double>(now).count() + ahead_s;
+  }
+  send(json.dump());
 }
 
 void run(bool steps) {
@@ -67,6 +75,10 @@ void misbehave(const Json& options, const char* when) {
   if (is("hang")) {
     ::sleep(600);
   }
+  if (is("fast")) {
+    tells_time = true;
+    ahead_s = 1000;
+  }
   if (is("unordered")) {
     pair("end", "run");
   }
@@ -83,6 +95,7 @@ int main(int argc, char** argv) {
   }
   const Json scenario = difflet::read_json_file(argv[2]);
   const Json& options = scenario.at("options");
+  tells_time = options.contains("clock");
   misbehave(options, "early");
   send(R"({"event":"hello","engine":"fake","versions":{"fake":"1"},"options":{}})");
   pair("begin", "load");

@@ -72,6 +72,8 @@ class ProtocolTest(unittest.TestCase):
         self.assertEqual((output["min"], output["max"], output["mean"]), (0.5, None, 1.0))
         times = [event["cpu_s"] for event in events if "cpu_s" in event]
         self.assertEqual(times, sorted(times))
+        clocks = [event["clock_s"] for event in events if "cpu_s" in event]
+        self.assertEqual(clocks, sorted(clocks))
         self.assertIn("a library talks", err)
         self.assertIn("and so does a child", err)
 
