@@ -30,6 +30,16 @@ Operand f32(const Shape& shape, double low = -1, double high = 1) {
 Operand i32(const Shape& shape, double low, double high) {
   return {.shape = shape, .kind = Kind::I32, .low = low, .high = high};
 }
+Operand bytes(const Shape& shape) {  // weights from -127 to 127
+  return {.shape = shape, .kind = Kind::I8, .low = -127, .high = 128, .role = Role::Param};
+}
+// Factors of rows of bytes() that keep their sums near 1, and of columns of x.
+Operand scale(std::int64_t rows) {
+  return {.shape = {rows}, .kind = Kind::F32, .low = 0.0005, .high = 0.002, .role = Role::Param};
+}
+Operand smooth(std::int64_t columns) {
+  return {.shape = {columns}, .kind = Kind::F32, .low = 0.1, .high = 3, .role = Role::Param};
+}
 Operand boolean(const Shape& shape) {
   return {.shape = shape, .kind = Kind::Bool, .low = 0, .high = 2};
 }
@@ -154,6 +164,46 @@ void add_collectives(List& list) {
   list.add("alone", graph::RingShift{}, {x({3, 5})});
 }
 
+// Each case with products of floats, of bytes, and of bytes with factors of x.
+void add_quantised(List& list, std::string_view detail, graph::Linear op, const Operand& x,
+                   std::int64_t n, const std::vector<Operand>& epilogue) {
+  using graph::WeightQuant;
+  const std::int64_t k = x.shape.dim(-1);
+  for (const auto& [quant, smoothed] :
+       {std::pair(WeightQuant::W8A16, false), std::pair(WeightQuant::W8A8, false),
+        std::pair(WeightQuant::W8A8, true)}) {
+    op.quant = quant;
+    op.smooth = smoothed;
+    std::vector<Operand> operands{x, bytes({n, k}), scale(n)};
+    if (smoothed) {
+      operands.push_back(smooth(k));
+    }
+    operands.insert(operands.end(), epilogue.begin(), epilogue.end());
+    list.add(fmt::format("{}{}, {}", graph::enum_name(quant), smoothed ? " smooth" : "", detail),
+             op, operands);
+  }
+}
+
+void add_quantised_linears(List& list) {
+  for (const Shape& shape :
+       {Shape{67}, Shape{1, 32}, Shape{9, 67}, Shape{64, 130}, Shape{2, 5, 40}, Shape{3, 1, 257}}) {
+    add_quantised(list, fmt::format("{} x 48 columns", shape.str()), {}, x(shape), 48, {});
+  }
+  add_quantised(list, "rows of zeros", {.bias = true}, range({3, 20}, 0, 0), 33, {weight({33})});
+  add_quantised(list, "large rows", {}, range({3, 20}, -3e4, 1e4), 7, {});
+  for (const Activation act : {Activation::GeluTanh, Activation::Silu}) {
+    add_quantised(list, fmt::format("bias, {}", graph::enum_name(act)), {.bias = true, .act = act},
+                  x({9, 64}), 37, {weight({37})});
+  }
+  add_quantised(list, "gate and residual", {.bias = true, .mul = true, .residual = true},
+                x({2, 7, 64}), 32, {weight({32}), x({2, 1, 32}), x({2, 7, 32})});
+  add_quantised(list, "gate of every element", {.mul = true}, x({5, 33}), 24, {x({5, 24})});
+  list.add("w8a16, weights that are computed", graph::Linear{.quant = graph::WeightQuant::W8A16},
+           {x({3, 16}),
+            {.shape = {8, 16}, .kind = Kind::I8, .low = -127, .high = 128},
+            f32({8}, 0.001, 0.002)});
+}
+
 void add_linears(List& list) {
   for (const std::int64_t rows : {1, 3, 17, 64}) {
     for (const std::int64_t k : {32, 67}) {
@@ -269,6 +319,7 @@ std::vector<Case> cases() {
   add_products(list);
   add_collectives(list);
   add_linears(list);
+  add_quantised_linears(list);
   add_norms(list);
   add_attention(list);
   add_ropes(list);

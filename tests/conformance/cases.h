@@ -12,7 +12,7 @@
 namespace difflet::conformance {
 
 // What an operand holds. `Float` is of the dtype under test, the others of their own.
-enum class Kind { Float, F32, I32, Bool };
+enum class Kind { Float, F32, I32, I8, Bool };
 enum class Role { Input, Param };
 
 struct Operand {

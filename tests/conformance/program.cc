@@ -17,6 +17,8 @@ DType dtype_of(Kind kind, DType floats) {
       return DType::F32;
     case Kind::I32:
       return DType::I32;
+    case Kind::I8:
+      return DType::I8;
     case Kind::Bool:
       return DType::Bool;
   }

@@ -14,9 +14,11 @@ using graph::NodeId;
 
 const LinearKernel& choose_kernel(Planner& p, const LinearDesc& desc) {
   const LinearKernelList list = linear_kernels();
+  const char* last = "";
   for (std::size_t i = 0; i < list.size; ++i) {
     const LinearKernel& k = *list.items[i];
-    if (k.level > p.options().level) {
+    const bool other = k.bytes != (desc.w == Elem::I8) || k.products != desc.products;
+    if (other || k.level > p.options().level) {
       continue;
     }
     const char* reason = k.refuse(desc);
@@ -25,8 +27,9 @@ const LinearKernel& choose_kernel(Planner& p, const LinearDesc& desc) {
       return k;
     }
     p.why(fmt::format("{} refused: {}", k.name, reason));
+    last = reason;
   }
-  fail(ErrorCode::Internal, "no linear kernel takes n={} k={}", desc.n, desc.k);
+  fail(ErrorCode::Unsupported, "no linear kernel takes weights [{}, {}]: {}", desc.n, desc.k, last);
 }
 
 ConstRows const_rows(const Run& run, const View& v, std::int64_t offset, std::int64_t stride) {
@@ -60,7 +63,9 @@ enum RowOperand : std::size_t { kX, kY, kMul, kResidual };
 
 struct LinearOperands {
   std::array<View, 4> rows;  // by RowOperand; absent ones repeat y
-  View bias, weight, packed;
+  View scale, smooth, bias;  // f32, the same
+  View weight, packed;
+  bool has_scale = false, has_smooth = false;
   bool has_bias = false, has_mul = false, has_residual = false;
   bool stored = false;  // the weight is a parameter, packed when it is loaded
 };
@@ -81,10 +86,18 @@ LinearOperands linear_operands(Planner& p, NodeId id, const graph::Linear& op) {
   const auto& in = p.graph().node(id).inputs;
   LinearOperands o;
   std::size_t next = 2;
+  o.has_scale = op.quant != graph::WeightQuant::None;
+  o.has_smooth = op.smooth;
   o.has_bias = op.bias;
   o.has_mul = op.mul;
   o.has_residual = op.residual;
   o.rows[kX] = p.rows(in[0]);
+  if (o.has_scale) {
+    o.scale = p.f32_vector(in[next++]);
+  }
+  if (op.smooth) {
+    o.smooth = p.f32_vector(in[next++]);
+  }
   if (op.bias) {
     o.bias = p.f32_vector(in[next++]);
   }
@@ -100,8 +113,12 @@ LinearOperands linear_operands(Planner& p, NodeId id, const graph::Linear& op) {
       o.rows[i] = o.rows[kY];
     }
   }
-  if (!op.bias) {
-    o.bias = o.rows[kY];
+  for (const auto& [present, view] :
+       {std::pair(o.has_scale, &o.scale), std::pair(o.has_smooth, &o.smooth),
+        std::pair(o.has_bias, &o.bias)}) {
+    if (!present) {
+      *view = o.rows[kY];
+    }
   }
   return o;
 }
@@ -129,6 +146,8 @@ void run_blocks(const Run& run, const LinearKernel& kernel, const LinearArgs& sh
                 const LinearOperands& o, const LoopNest& nest) {
   LinearArgs args = shape_args;
   args.packed = run.bytes(o.packed.buffer, 0);
+  args.scale = o.has_scale ? run.at<float>(o.scale) : nullptr;
+  args.smooth = o.has_smooth ? run.at<float>(o.smooth) : nullptr;
   args.bias = o.has_bias ? run.at<float>(o.bias) : nullptr;
   for (const auto& start : nest.offset) {
     for (std::int64_t r = 0; r < nest.rows; ++r) {
@@ -152,11 +171,13 @@ void plan_linear(Planner& p, NodeId id, const graph::Linear& op) {
   const auto& in = p.graph().node(id).inputs;
   const graph::Type& weight = p.graph().node(in[1]).type;  // [N, K]
   LinearOperands o = linear_operands(p, id, op);
-  const LinearDesc desc{.n = weight.shape[0],
-                        .k = weight.shape[1],
-                        .x = elem_of(o.rows[kX].dtype),
-                        .w = elem_of(weight.dtype),
-                        .y = elem_of(o.rows[kY].dtype)};
+  const LinearDesc desc{
+      .n = weight.shape[0],
+      .k = weight.shape[1],
+      .x = elem_of(o.rows[kX].dtype),
+      .w = weight_elem_of(weight.dtype),
+      .y = elem_of(o.rows[kY].dtype),
+      .products = op.quant == graph::WeightQuant::W8A8 ? Products::Bytes : Products::Floats};
   const LinearKernel& kernel = choose_kernel(p, desc);
   place_weight(p, in[1], kernel, desc, o);
 
@@ -182,12 +203,14 @@ void plan_linear(Planner& p, NodeId id, const graph::Linear& op) {
       id, kernel.name,
       [=, &kernel](const Run& run) {
         if (!o.stored) {
-          kernel.pack(desc, const_rows(run, o.weight, o.weight.offset, 0).data,
-                      elem_of(o.weight.dtype), 0, desc.n, run.bytes(o.packed.buffer, 0));
+          const auto bytes = static_cast<std::int64_t>(dtype_bytes(o.weight.dtype));
+          kernel.pack(desc, run.bytes(o.weight.buffer, o.weight.offset * bytes), desc.w, 0, desc.n,
+                      run.bytes(o.packed.buffer, 0));
         }
         run_blocks(run, kernel, args, o, nest);
       },
-      {&o.rows[kX], &o.rows[kY], &o.rows[kMul], &o.rows[kResidual], &o.bias, &o.weight, &o.packed},
+      {&o.rows[kX], &o.rows[kY], &o.rows[kMul], &o.rows[kResidual], &o.scale, &o.smooth, &o.bias,
+       &o.weight, &o.packed},
       flops);
 }
 

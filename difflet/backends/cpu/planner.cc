@@ -14,6 +14,8 @@ Elem elem_of(DType dtype) {
   return dtype == DType::F32 ? Elem::F32 : Elem::Bf16;
 }
 
+Elem weight_elem_of(DType dtype) { return dtype == DType::I8 ? Elem::I8 : elem_of(dtype); }
+
 Act act_of(graph::Activation act) {
   using A = graph::Activation;
   switch (act) {

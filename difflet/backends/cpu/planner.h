@@ -130,6 +130,7 @@ void plan_rank_index(Planner& p, graph::NodeId id, const graph::RankIndex& op);
 
 // Kernel element type of a dtype; Unsupported for others than f32 and bf16.
 Elem elem_of(DType dtype);
+Elem weight_elem_of(DType dtype);  // or bytes, for i8
 Act act_of(graph::Activation act);
 // Copies between views of one shape and dtype, any strides (step body, see copy.cc).
 void run_copy(const Run& run, const View& from, const View& to);

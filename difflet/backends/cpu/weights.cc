@@ -75,12 +75,20 @@ bool store_plain(const HostTensor& whole, DType declared, DType stored, std::spa
   return good;
 }
 
-// Pack tasks are ranges of output rows; f16 is widened first.
+// What kernels pack from: f16 is widened, bytes may come as wider integers.
+HostTensor packable(const HostTensor& whole) {
+  if (whole.dtype() == DType::F16) {
+    return whole.to(DType::F32);
+  }
+  return is_float(whole.dtype()) || whole.dtype() == DType::I8 ? whole : whole.to(DType::I8);
+}
+
+// Pack tasks are ranges of output rows.
 bool store_linear(const WeightJob& job, const HostTensor& whole, std::span<std::byte> out,
                   ThreadPool& threads) {
   clear_rest(out, job.kernel->packed_bytes(job.desc));
-  const HostTensor w = whole.dtype() == DType::F16 ? whole.to(DType::F32) : whole;
-  const Elem elem = elem_of(w.dtype());
+  const HostTensor w = packable(whole);
+  const Elem elem = weight_elem_of(w.dtype());
   const std::int64_t step = std::max<std::int64_t>(
       job.kernel->pack_step, kChunk * 4 / std::max<std::int64_t>(1, job.desc.k) /
                                  job.kernel->pack_step * job.kernel->pack_step);

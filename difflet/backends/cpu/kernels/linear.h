@@ -39,8 +39,8 @@ struct LinearKernel {
   // Null when the kernel takes the description, else the reason for the refusal.
   const char* (*refuse)(const LinearDesc&) noexcept;
   std::size_t (*packed_bytes)(const LinearDesc&) noexcept;
-  // Packs rows [n0, n1) of w [N, K] (contiguous, Elem `src`: any float, or bytes for bytes, none of which
-  // is -128); n0 must be a multiple of pack_step. Returns false when a value is NaN or Inf.
+  // Packs rows [n0, n1) of w [N, K] (contiguous, Elem `src`: any float, or bytes for bytes); n0 must be a
+  // multiple of pack_step. Returns false when a value is NaN or Inf.
   bool (*pack)(const LinearDesc&, const void* w, Elem src, std::int64_t n0, std::int64_t n1,
                void* packed) noexcept;
   std::int64_t pack_step;
@@ -49,6 +49,9 @@ struct LinearKernel {
   std::size_t (*scratch_bytes)(const LinearArgs&,
                                int threads) noexcept;  // per thread, 64-byte aligned
   void (*run)(const LinearArgs&, std::int64_t task, std::int64_t tasks, void* scratch) noexcept;
+  // What it multiplies, coarsely: weights of bytes or of floats, and how.
+  bool bytes = false;
+  Products products = Products::Floats;
 };
 
 // All kernels, fastest first; the first that does not refuse and whose level is allowed is used.

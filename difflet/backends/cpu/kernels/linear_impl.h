@@ -395,7 +395,17 @@ struct Linear {
   }
 
   static constexpr LinearKernel kernel(const char* name, Level level) {
-    return {name, level, refuse, packed_bytes, pack, kBlockCols, tasks, scratch_bytes, run};
+    return {name,
+            level,
+            refuse,
+            packed_bytes,
+            pack,
+            kBlockCols,
+            tasks,
+            scratch_bytes,
+            run,
+            Config::kWeight == Elem::I8,
+            Dot::kInts ? Products::Bytes : Products::Floats};
   }
 };
 
