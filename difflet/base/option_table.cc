@@ -148,6 +148,21 @@ constexpr std::array kOptions{
                .commands = "run generate inspect eval compile cache-lookup cache-explain-key "
                            "verify bench-roofline",
                .effect = kCompile},
+    OptionDecl{.name = "quant",
+               .fallback_note = "none; of a quantised folder its own",
+               .choices = "none w8a16 w8a8",
+               .help = "int8 weights of the large layers: w8a16 multiplies them as floats, w8a8 as "
+                       "int8 with x rounded row by row, without calibration",
+               .commands = "run generate inspect eval compile cache-lookup cache-explain-key "
+                           "verify bench-roofline",
+               .effect = kCompile},
+    OptionDecl{.name = "quant-groups",
+               .fallback_note = "--quant everywhere",
+               .help = "GROUP=MODE,...: another mode for a group of layers that inspect --quant "
+                       "lists, for a weight by its name or for a glob over both",
+               .commands = "run generate inspect eval compile cache-lookup cache-explain-key "
+                           "verify bench-roofline",
+               .effect = kCompile},
     OptionDecl{.name = "variant",
                .fallback_note = "files without a variant",
                .help = "variant of the weight files, for example fp16",

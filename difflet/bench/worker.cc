@@ -1,6 +1,7 @@
 #include "difflet/bench/worker.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <limits>
@@ -171,6 +172,7 @@ class ComponentSubject final : public Subject {
         context_(context),
         build_(build_options(r, edge)),
         folder_(open(r, context.log)) {
+    compile::quantise(std::array{&folder_}, build_.quant);
     const io::SafetensorsFile file = io::SafetensorsFile::open(r.inputs);
     for (const auto& [name, entry] : file.entries()) {
       inputs_.emplace(name, file.tensor(name));

@@ -51,7 +51,8 @@ void check_together(const OptionValues& options) {
   check(!(model && stored), ErrorCode::InvalidArgument,
         "--artifact names what is stored: it goes without --model");
   for (const char* name : {"component", "inputs", "width", "height", "n", "max-sequence-length",
-                           "dtype", "variant", "backend", "cpu-level", "schedule-capacity"}) {
+                           "dtype", "quant", "quant-groups", "variant", "backend", "cpu-level",
+                           "schedule-capacity"}) {
     check(model || !options.given(name), ErrorCode::InvalidArgument, "--{} needs --model", name);
   }
   for (const char* name : {"repeat", "trace"}) {
@@ -105,11 +106,11 @@ Subject model_subject(const OptionValues& options, const Target& target, Context
   const compile::BuildOptions build = build_options(options);
   const compile::Prepared prepared(target.name, *target.folder, {target.shapes.front()}, 0, build,
                                    {}, context);
-  const compile::CheckpointWeights weights(target.folder->checkpoint(), [] { check_stop(); });
+  const auto weights = target.folder->weights(context.threads, [] { check_stop(); });
   Subject subject{.name = target.name,
                   .level = level_in(build.backend->toolchain(build.backend_options)),
                   .bytes = prepared.planned().total(),
-                  .executable = prepared.load(weights),
+                  .executable = prepared.load(*weights),
                   .inputs = {}};
   subject.inputs = options.given("inputs") ? read_inputs(options.text("inputs"))
                                            : compile::noise_inputs(subject.executable->inputs());

@@ -38,6 +38,15 @@ std::string shapes_text(const Identity& identity) {
   return fmt::format("{}", fmt::join(all, "; "));
 }
 
+// "bf16", "bf16 w8a8".
+std::string arithmetic_text(const Identity& identity) {
+  const auto quant = identity.options.find("quant");
+  const auto* text =
+      quant == identity.options.end() ? nullptr : std::get_if<std::string>(&quant->second);
+  return fmt::format("{}{}{}", dtype_name(identity.dtype), text == nullptr ? "" : " ",
+                     text == nullptr ? "" : *text);
+}
+
 Json entry_json(const StoreEntry& entry) {
   Json row{{"key", entry.key},
            {"kind", entry.kind == EntryKind::Artifact ? "artifact" : "weights"},
@@ -51,6 +60,10 @@ Json entry_json(const StoreEntry& entry) {
     row["model"] = metadata(*entry.manifest, "model");
     row["class"] = entry.manifest->identity.model;
     row["dtype"] = dtype_name(entry.manifest->identity.dtype);
+    if (const auto quant = entry.manifest->identity.options.find("quant");
+        quant != entry.manifest->identity.options.end()) {
+      std::visit([&](const auto& value) { row["quant"] = value; }, quant->second);
+    }
     row["backend"] = entry.manifest->identity.backend;
     row["created"] = metadata(*entry.manifest, "created");
     row["weights"] = entry.manifest->weights.key;
@@ -68,11 +81,11 @@ std::string entry_text(const StoreEntry& entry) {
   if (entry.manifest) {
     const Identity& identity = entry.manifest->identity;
     line += fmt::format("{} of {}, {} {}, {}", metadata(*entry.manifest, "component"),
-                        metadata(*entry.manifest, "model"), dtype_name(identity.dtype),
+                        metadata(*entry.manifest, "model"), arithmetic_text(identity),
                         identity.backend, shapes_text(identity));
   } else if (entry.weights) {
     line += fmt::format("weights of {}, {} {}, {} rank{}", entry.weights->base.model,
-                        dtype_name(entry.weights->base.dtype), entry.weights->base.backend,
+                        arithmetic_text(entry.weights->base), entry.weights->base.backend,
                         entry.weights->files.size(), entry.weights->files.size() == 1 ? "" : "s");
   }
   line += entry.latest || !entry.problem.empty() ? "" : " (superseded)";

@@ -69,10 +69,10 @@ void compile_targets(const OptionValues& options, const ShowReport& show) {
         told = holder;
       }
     };
-    const compile::CheckpointWeights weights(target.folder->checkpoint(), [] { check_stop(); });
+    const auto weights = target.folder->weights(threads, [] { check_stop(); });
     try {
       show(target.name, compile::compile_to_store(target.name, *target.folder, target.shapes, build,
-                                                  store, context, weights, waiting));
+                                                  store, context, *weights, waiting));
     } catch (Error& e) {
       e.add_context(target.name);
       throw;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -82,8 +83,9 @@ void run_eval(const OptionValues& options) {
   const std::filesystem::path output = options.text("output");
   check_writable(output);
   const auto place = pipelines::find_component(model_folder(options), options.text("component"));
-  const auto folder =
+  auto folder =
       compile::ComponentFolder::open(place.folder, place.class_name, options.text("variant"), log);
+  compile::quantise(std::array{&folder}, build.quant);
   check_no_weights(output, folder.checkpoint());
   const compile::NamedTensors inputs = read_inputs(options.text("inputs"));
 
@@ -96,8 +98,8 @@ void run_eval(const OptionValues& options) {
   const compile::Prepared prepared(component_name(options, folder), folder, {shapes_of(inputs)}, 0,
                                    build, use, context);
   tell_artifacts(options, use, {&prepared});
-  const compile::CheckpointWeights weights(folder.checkpoint(), [] { check_stop(); });
-  const auto executable = prepared.load(weights);
+  const auto weights = folder.weights(*threads, [] { check_stop(); });
+  const auto executable = prepared.load(*weights);
   Timing timing{.load_s = Clock::now().wall_s - start.wall_s, .runs = {}};
   compile::NamedTensors outputs;
   for (std::int64_t i = 0; i < options.integer("repeat"); ++i) {

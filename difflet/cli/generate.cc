@@ -87,6 +87,15 @@ std::map<std::string, std::string> describe(const OptionValues& options,
       {"model", model_name(options.text("model"))},
       {"software", fmt::format("difflet {}", kVersion)},
   };
+  std::vector<std::string> quantised;
+  for (const pipelines::Resident* component : pipeline.components()) {
+    if (const std::string quant = component->folder().quant().label(); !quant.empty()) {
+      quantised.push_back(fmt::format("{} {}", component->name(), quant));
+    }
+  }
+  if (!quantised.empty()) {
+    text["quant"] = fmt::format("{}", fmt::join(quantised, "; "));
+  }
   if (request.n > 1) {
     text["picture"] = fmt::format("{} of {} drawn with this seed", index, request.n);
   }

@@ -1,3 +1,4 @@
+#include <array>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -9,6 +10,8 @@
 #include "difflet/cli/command.h"
 #include "difflet/cli/hub_options.h"
 #include "difflet/cli/progress.h"
+#include "difflet/cli/quant_sizes.h"
+#include "difflet/cli/targets.h"
 #include "difflet/compile/component.h"
 #include "difflet/compile/staged.h"
 #include "difflet/graph/passes/split_bindings.h"
@@ -41,6 +44,7 @@ struct Row {
   Stored stored;
   runtime::MemoryReport planned;
   Split split;
+  QuantSizes quant;
 };
 
 Split split_of(const graph::Graph& graph, std::int64_t capacity) {
@@ -88,6 +92,7 @@ Json as_json(const Row& row) {
            {{"weights", row.planned.weight_bytes},
             {"activations", row.planned.arena_bytes},
             {"scratch", row.planned.scratch_bytes}}},
+          {"quant", as_json(row.quant)},
           {"split",
            {{"request_nodes", row.split.request_nodes},
             {"schedule_nodes", row.split.schedule_nodes},
@@ -104,6 +109,9 @@ void print_row(const Row& row) {
       row.name, row.class_name, row.stored.parameters, text_of(row.stored),
       readable_bytes(row.planned.weight_bytes), readable_bytes(row.planned.arena_bytes),
       readable_bytes(row.planned.scratch_bytes)));
+  for (const std::string& line : lines(row.quant)) {
+    print(fmt::format("{:<16} {}\n", "", line));
+  }
   if (row.split.request_nodes + row.split.schedule_nodes > 0) {
     print(fmt::format(
         "{:<16} by binding time: request {} nodes, schedule {}, step {}; each step saves {:.3g} "
@@ -123,11 +131,13 @@ class Inspector {
   Row inspect(const std::string& name, const ComponentFolder& folder,
               const ProgramSize& size) const {
     const graph::Graph graph = trace(folder, size);
+    const compile::StagedPrograms staged = programs(graph);
     return {.name = name,
             .class_name = folder.class_name(),
             .stored = count(folder),
-            .planned = compile::planned_memory(programs(graph), backend_, context_, load_),
-            .split = split_of(graph, capacity())};
+            .planned = compile::planned_memory(staged, backend_, context_, load_),
+            .split = split_of(graph, capacity()),
+            .quant = quant_sizes(folder, size, staged)};
   }
   graph::Graph trace(const ComponentFolder& folder, const ProgramSize& size) const {
     return folder.trace(pipelines::flux_shapes(folder.model(), size), dtype_option(options_));
@@ -147,11 +157,14 @@ class Inspector {
     return lines;
   }
   ComponentFolder open(const pipelines::ComponentPlace& place) const {
-    return ComponentFolder::open(place.folder, place.class_name, options_.text("variant"),
-                                 context_.log);
+    ComponentFolder folder = ComponentFolder::open(place.folder, place.class_name,
+                                                   options_.text("variant"), context_.log);
+    compile::quantise(std::array{&folder}, request_);
+    return folder;
   }
   pipelines::PipelineOptions pipeline_options() const {
     return {.build = {.dtype = dtype_option(options_),
+                      .quant = request_,
                       .schedule_capacity = options_.integer("schedule-capacity"),
                       .variant = options_.text("variant"),
                       .backend = &backend_,
@@ -161,6 +174,16 @@ class Inspector {
   }
 
  private:
+  QuantSizes quant_sizes(const ComponentFolder& folder, const ProgramSize& size,
+                         const compile::StagedPrograms& staged) const {
+    const compile::ComponentQuant& quant = folder.quant();
+    if (quant.plan().empty()) {
+      return {.asked = request_.quantises(), .can = !quant.layers.empty()};
+    }
+    const graph::Graph floats =
+        folder.trace_float(pipelines::flux_shapes(folder.model(), size), dtype_option(options_));
+    return measure_quant(quant, staged, programs(floats), options_.text("dtype"));
+  }
   std::int64_t capacity() const { return options_.integer("schedule-capacity"); }
   compile::StagedPrograms programs(const graph::Graph& graph) const {
     return compile::compile_programs(graph, capacity(), backend_, context_, load_);
@@ -170,6 +193,7 @@ class Inspector {
   Context& context_;
   const runtime::Backend& backend_;
   runtime::BackendOptions load_;
+  compile::QuantRequest request_ = quant_request(options_);
 };
 
 pipelines::GenerateRequest read_size(const OptionValues& options) {

@@ -1,6 +1,7 @@
 #include "difflet/cli/targets.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdlib>
 
@@ -56,8 +57,14 @@ fs::path cache_dir(const OptionValues& options) {
   return *home / ".cache" / "difflet";
 }
 
+compile::QuantRequest quant_request(const OptionValues& options) {
+  return compile::parse_quant_request(options.optional_text("quant"),
+                                      options.optional_text("quant-groups"));
+}
+
 compile::BuildOptions build_options(const OptionValues& options) {
   compile::BuildOptions build{.dtype = dtype_option(options),
+                              .quant = quant_request(options),
                               .variant = options.text("variant"),
                               .backend = &backends::find(options.text("backend")),
                               .backend_options = {.cpu_level = options.text("cpu-level"),
@@ -218,12 +225,17 @@ void Targets::add_pipeline(const OptionValues& options, Context& context) {
   }
   check(!all_.empty(), ErrorCode::NotFound, "{}: no component '{}' that is compiled",
         options.text("model"), wanted);
+  if (!wanted.empty()) {
+    compile::check_quant_request(std::array{all_.front().folder->quant_subject()},
+                                 quant_request(options));
+  }
 }
 
 void Targets::add_component(const OptionValues& options, Context& context) {
   const auto place = pipelines::find_component(model_folder(options), options.text("component"));
   folder_ = compile::ComponentFolder::open(place.folder, place.class_name, options.text("variant"),
                                            context.log);
+  compile::quantise(std::array{&*folder_}, quant_request(options));
   all_.push_back(
       {component_name(options, *folder_), &*folder_, {input_shapes(options.text("inputs"))}});
 }

@@ -17,6 +17,8 @@ namespace difflet::cli {
 // --cache-dir, else $XDG_CACHE_HOME/difflet, else ~/.cache/difflet. Throws InvalidArgument when there is
 // none of them.
 std::filesystem::path cache_dir(const OptionValues& options);
+// --quant and --quant-groups.
+compile::QuantRequest quant_request(const OptionValues& options);
 compile::BuildOptions build_options(const OptionValues& options);
 compile::ArtifactUse artifact_use(const OptionValues& options);
 // --shapes; throws InvalidArgument for what is not WIDTHxHEIGHT,...

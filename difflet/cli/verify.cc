@@ -56,7 +56,7 @@ void verify_target(const OptionValues& options, const Target& target, Context& c
                    Worst& worst) {
   const compile::BuildOptions build = build_options(options);
   const graph::Graph graph = target.folder->trace(target.shapes.front(), build.dtype);
-  const compile::CheckpointWeights weights(target.folder->checkpoint(), [] { check_stop(); });
+  const auto weights = target.folder->weights(context.threads, [] { check_stop(); });
   const auto report = [&](const compile::BlockDifference& block) {
     check_stop();
     print_block(options, target.name, block);
@@ -67,7 +67,7 @@ void verify_target(const OptionValues& options, const Target& target, Context& c
           fmt::format("{}, {} {} at {}", target.name, block.block, block.output, block.worst_index);
     }
   };
-  compile::verify_blocks(graph, inputs_of(options, graph), weights, backends::find("reference"),
+  compile::verify_blocks(graph, inputs_of(options, graph), *weights, backends::find("reference"),
                          *build.backend, build.backend_options, context, report);
 }
 

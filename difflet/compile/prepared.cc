@@ -36,6 +36,9 @@ artifact::Identity identity_without_source(const ComponentFolder& folder,
   identity.mesh = build.mesh;
   identity.dtype = build.dtype;
   identity.options["schedule_capacity"] = build.schedule_capacity;
+  if (const std::string quant = folder.quant().label(); !quant.empty()) {
+    identity.options["quant"] = quant;
+  }
   identity.backend = build.backend->name();
   identity.toolchain = build.backend->toolchain(build.backend_options);
   identity.toolchain["difflet"] = kVersion;

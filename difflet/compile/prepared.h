@@ -20,6 +20,7 @@ namespace difflet::compile {
 // What decides a component's programs besides its folder and shapes.
 struct BuildOptions {
   DType dtype = DType::BF16;
+  QuantRequest quant;  // for those who open the folders; what a folder was given counts
   spmd::Mesh mesh = {};
   std::int64_t schedule_capacity = 32;        // timesteps of one run of a schedule program
   std::string variant;                        // of the weight files

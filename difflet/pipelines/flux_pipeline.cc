@@ -1,6 +1,7 @@
 #include "difflet/pipelines/flux_pipeline.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "difflet/base/error.h"
@@ -139,6 +140,9 @@ FluxPipeline::FluxPipeline(const fs::path& folder, const PipelineOptions& option
       vae_(open_component(index_, "vae", "AutoencoderKL", options_, context)) {
   require(options.build.backend != nullptr, "a pipeline without a backend");
   check_fit();
+  compile::quantise(std::array{&text_encoder_.folder(), &text_encoder_2_.folder(),
+                               &transformer_.folder(), &vae_.folder()},
+                    options.build.quant);
   const auto& clip = text_encoder_.folder().as<encoders::ClipTextModel>().config();
   clip_length_ =
       tokenizer_->max_length() > 0 ? tokenizer_->max_length() : clip.max_position_embeddings;

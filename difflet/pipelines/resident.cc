@@ -28,10 +28,10 @@ compile::StagedExecutable& Resident::loaded(Observer& observer) {
   require(prepared_.has_value(), "a component that was not prepared");
   if (executable_ == nullptr) {
     run_stage(observer, "load " + name_, [&] {
-      const compile::CheckpointWeights weights(folder_.checkpoint(),
-                                               [&observer] { observer.check_stop(); });
+      const auto weights =
+          folder_.weights(context_->threads, [&observer] { observer.check_stop(); });
       try {
-        executable_ = prepared_->load(weights);
+        executable_ = prepared_->load(*weights);
       } catch (Error& e) {
         if (e.code() == ErrorCode::DataLoss) {
           e.add_context(folder_.path().string());

@@ -33,6 +33,7 @@ class Resident {
 
   const std::string& name() const noexcept { return name_; }
   const compile::ComponentFolder& folder() const noexcept { return folder_; }
+  compile::ComponentFolder& folder() noexcept { return folder_; }  // before it is prepared
 
   // Finds or compiles the programs of shapes[current]; an artifact must hold all of `shapes`. Reads no
   // weight but for a fingerprint. Drops a program that was loaded for other shapes. `runs`: of the

@@ -81,6 +81,8 @@ std::map<std::string, std::string> other_values(const fs::path& folder) {
           {"n", "2"},
           {"max-sequence-length", "64"},
           {"dtype", "f32"},
+          {"quant", "w8a16"},
+          {"quant-groups", "double.mlp=w8a8"},
           {"variant", "other"},
           {"backend", "reference"},
           {"cpu-level", "avx2"},

@@ -101,9 +101,9 @@ class Components : public testing::TestWithParam<Case> {
       inputs.push_back(file.tensor(input.name).to(input.dtype));
     }
     Context context{log_, threads_};
-    const compile::CheckpointWeights weights(component.checkpoint());
+    const auto weights = component.weights(threads_);
     const auto executable =
-        backends::find(c.backend).load(g, weights, context, {.cpu_level = c.level});
+        backends::find(c.backend).load(g, *weights, context, {.cpu_level = c.level});
     const std::vector<HostTensor> results = executable->run(inputs);
     std::map<std::string, HostTensor> outputs;
     for (std::size_t i = 0; i < results.size(); ++i) {

@@ -34,9 +34,9 @@ class ArtifactOfTwoRanks : public ::testing::Test {
             .backend_options = {}};
   }
   artifact::Artifact compiled(std::int64_t ranks) {
-    const compile::CheckpointWeights weights(component_.checkpoint());
+    const auto weights = component_.weights(threads_);
     (void)compile::compile_to_store("transformer", component_, {&shapes_, 1}, build(ranks), store_,
-                                    context_, weights, nullptr);
+                                    context_, *weights, nullptr);
     const auto found = store_.find(
         compile::identity_of(component_, {&shapes_, 1}, build(ranks), store_.root(), context_));
     EXPECT_TRUE(found.artifact) << found.reason;
@@ -110,7 +110,7 @@ TEST_F(ArtifactOfTwoRanks, HasAFileForEachAndTheResultOfOne) {
   const compile::Prepared one("transformer", component_, {shapes_}, 0, build(1),
                               {.mode = compile::ArtifactMode::Off}, context_);
   const HostTensor expected =
-      one.load(compile::CheckpointWeights(component_.checkpoint()))->run(inputs_).at("sample");
+      one.load(*component_.weights(threads_))->run(inputs_).at("sample");
   for (const NamedTensors& rank : values) {
     const Difference d = compare(rank.at("sample"), expected);
     EXPECT_LE(d.relative, kTolerance) << d.str();
