@@ -27,8 +27,9 @@ class Program {
   Id input(const std::string& name, const Shape& shape, DType dtype) {
     return graph_.add(graph::Input{name, dtype, shape}, {});
   }
-  Id param(const std::string& name, const Shape& shape) {
-    return graph_.add_param({name, {}, floats_, shape, {}});
+  Id param(const std::string& name, const Shape& shape) { return param(name, shape, floats_); }
+  Id param(const std::string& name, const Shape& shape, DType dtype) {
+    return graph_.add_param({name, {}, dtype, shape, {}});
   }
   Id add(graph::Op op, std::vector<Id> operands) {
     return graph_.add(std::move(op), std::move(operands));
@@ -80,9 +81,9 @@ inline HostTensor numbers(DType dtype, const Shape& shape, unsigned seed) {
   if (dtype == DType::I8) {
     HostTensor bytes(DType::I8, shape);
     const HostTensor floats = numbers(DType::F32, shape, seed);
-    std::ranges::transform(floats.as<float>(), bytes.mutable_as<std::int8_t>().begin(), [](float v) {
-      return static_cast<std::int8_t>(std::max(-127.0F, v * 64));
-    });
+    std::ranges::transform(
+        floats.as<float>(), bytes.mutable_as<std::int8_t>().begin(),
+        [](float v) { return static_cast<std::int8_t>(std::max(-127.0F, v * 64)); });
     return bytes;
   }
   HostTensor t(DType::F32, shape);
