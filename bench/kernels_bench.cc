@@ -15,6 +15,7 @@
 #include "difflet/backends/cpu/kernels/attention.h"
 #include "difflet/backends/cpu/kernels/linear.h"
 #include "difflet/bench/ceilings.h"
+#include "difflet/bench/roofline.h"
 
 namespace difflet::bench {
 namespace {
@@ -27,6 +28,7 @@ using cpu::Level;
 using cpu::LinearArgs;
 using cpu::LinearDesc;
 using cpu::LinearKernel;
+using cpu::Products;
 
 struct Options {
   Level level = cpu::detect_level();
@@ -54,6 +56,8 @@ HugeBuffer random_tensor(std::int64_t count, Elem elem, float scale) {
     std::memcpy(&bits, &v, 4);
     if (elem == Elem::F32) {
       static_cast<float*>(p)[i] = v;
+    } else if (elem == Elem::I8) {
+      static_cast<std::int8_t*>(p)[i] = static_cast<std::int8_t>(v * 127.0F / scale);
     } else {
       static_cast<std::uint16_t*>(p)[i] = static_cast<std::uint16_t>(bits >> 16);
     }
@@ -81,9 +85,8 @@ void run_tasks(int threads, std::int64_t tasks, std::size_t scratch_bytes,
 struct Rate {
   double seconds = 0, gflop = 0, ceiling = 0;
 };
-Rate measure(const Options& o, const std::string& name, Level level, double gflop,
+Rate measure(const Options& o, const std::string& name, Arithmetic arithmetic, double gflop,
              const std::function<void()>& call) {
-  const Arithmetic arithmetic = arithmetic_of_level(cpu::level_name(level), DType::BF16);
   call();
   std::vector<Rate> rates;
   for (int r = 0; r < o.reps; ++r) {
@@ -113,14 +116,26 @@ const LinearKernel* find_linear(Level level, const LinearDesc& d) {
   return nullptr;
 }
 
+// How the products of a model are multiplied.
+struct Numbers {
+  Elem x = Elem::F32, w = Elem::F32;
+  Products products = Products::Floats;
+
+  std::string_view name() const {
+    if (w == Elem::I8) return products == Products::Bytes ? "w8a8" : "w8a16";
+    return w == Elem::F32 ? "f32" : "bf16";
+  }
+};
+
 struct LinearCase {
   std::int64_t m = 0, k = 0, n = 0;
   Act act = Act::None;
   bool gate = false;  // times a row, plus a residual
 };
 
-Rate bench_linear(const Options& o, Elem x, Elem w, const LinearCase& c) {
-  const LinearDesc desc{c.n, c.k, x, w, x};
+Rate bench_linear(const Options& o, const Numbers& numbers, const LinearCase& c) {
+  const auto [x, w, products] = numbers;
+  const LinearDesc desc{c.n, c.k, x, w, x, products};
   const LinearKernel* kernel = find_linear(o.level, desc);
   const std::string name =
       fmt::format("{} x {} M{} K{} N{}{}{}", kernel->name, x == Elem::F32 ? "f32" : "bf16", c.m,
@@ -137,12 +152,14 @@ Rate bench_linear(const Options& o, Elem x, Elem w, const LinearCase& c) {
   }
   const HugeBuffer input = random_tensor(c.m * c.k, x, 1.0F);
   const HugeBuffer output = random_tensor(c.m * c.n, x, 1.0F);
+  const HugeBuffer scale = random_tensor(c.n, Elem::F32, 0.001F);
   const HugeBuffer bias = random_tensor(c.n, Elem::F32, 1.0F);
   const HugeBuffer gate = random_tensor(c.n, Elem::F32, 0.1F);
   LinearArgs a;
   a.m = c.m, a.n = c.n, a.k = c.k;
   a.x = {input.data(), c.k, x};
   a.packed = packed.data();
+  if (w == Elem::I8) a.scale = static_cast<const float*>(scale.data());
   a.bias = static_cast<const float*>(bias.data());
   a.act = c.act;
   a.y = {output.data(), c.n, x};
@@ -152,7 +169,8 @@ Rate bench_linear(const Options& o, Elem x, Elem w, const LinearCase& c) {
   }
   const std::int64_t tasks = kernel->tasks(a, o.threads);
   const double flop = 2e-9 * static_cast<double>(c.m) * static_cast<double>(c.n * c.k);
-  const Rate rate = measure(o, name, kernel->level, flop, [&] {
+  const Arithmetic arithmetic = arithmetic_of_kernel(kernel->name, cpu::level_name(kernel->level));
+  const Rate rate = measure(o, name, arithmetic, flop, [&] {
     run_tasks(o.threads, tasks, kernel->scratch_bytes(a, o.threads),
               [&](std::int64_t i, void* scratch) { kernel->run(a, i, tasks, scratch); });
   });
@@ -200,7 +218,8 @@ Rate bench_attention(const Options& o, Elem elem, std::int64_t heads, std::int64
   const std::int64_t tasks = kernel->tasks(a, o.threads);
   const double flop =
       4e-9 * static_cast<double>(heads * dim) * static_cast<double>(tokens * tokens);
-  return measure(o, name, kernel->level, flop, [&] {
+  const Arithmetic arithmetic = arithmetic_of_level(cpu::level_name(kernel->level), DType::BF16);
+  return measure(o, name, arithmetic, flop, [&] {
     run_tasks(o.threads, tasks, kernel->scratch_bytes(a, o.threads),
               [&](std::int64_t i, void* scratch) { kernel->run(a, i, tasks, scratch); });
   });
@@ -208,7 +227,7 @@ Rate bench_attention(const Options& o, Elem elem, std::int64_t heads, std::int64
 
 // The products and the attention of FLUX.1: 19 double blocks (their text and image halves, equal in
 // width, taken together) and 38 single blocks.
-void bench_flux(const Options& o, Elem x, Elem w) {
+void bench_flux(const Options& o, const Numbers& n) {
   constexpr std::int64_t kWidth = 3072;
   const std::int64_t m = o.tokens;
   double seconds = 0;
@@ -219,20 +238,20 @@ void bench_flux(const Options& o, Elem x, Elem w) {
     gflop += times * r.gflop;
     ceiling_gflop += times * r.seconds * r.ceiling;
   };
-  add(19, bench_linear(o, x, w, {m, kWidth, 3 * kWidth}));
-  add(19, bench_linear(o, x, w, {m, kWidth, kWidth, Act::None, true}));
-  add(19, bench_linear(o, x, w, {m, kWidth, 4 * kWidth, Act::GeluTanh}));
-  add(19, bench_linear(o, x, w, {m, 4 * kWidth, kWidth, Act::None, true}));
-  add(38, bench_linear(o, x, w, {m, kWidth, 7 * kWidth, Act::GeluTanh}));
-  add(38, bench_linear(o, x, w, {m, 5 * kWidth, kWidth, Act::None, true}));
-  add(57, bench_attention(o, x, 24, m, 128));
+  add(19, bench_linear(o, n, {m, kWidth, 3 * kWidth}));
+  add(19, bench_linear(o, n, {m, kWidth, kWidth, Act::None, true}));
+  add(19, bench_linear(o, n, {m, kWidth, 4 * kWidth, Act::GeluTanh}));
+  add(19, bench_linear(o, n, {m, 4 * kWidth, kWidth, Act::None, true}));
+  add(38, bench_linear(o, n, {m, kWidth, 7 * kWidth, Act::GeluTanh}));
+  add(38, bench_linear(o, n, {m, 5 * kWidth, kWidth, Act::None, true}));
+  add(57, bench_attention(o, n.x, 24, m, 128));
   fmt::print("{} x {} w {}: the whole stack T{} tokens {}: {:.1f} GFLOP/s a core, {:.1f} %\n\n",
-             level_name(o.level), x == Elem::F32 ? "f32" : "bf16", w == Elem::F32 ? "f32" : "bf16",
-             o.threads, m, gflop / seconds, 100 * gflop / ceiling_gflop);
+             level_name(o.level), n.x == Elem::F32 ? "f32" : "bf16", n.name(), o.threads, m,
+             gflop / seconds, 100 * gflop / ceiling_gflop);
 }
 
-void bench_small(const Options& o, Elem x, Elem w) {
-  for (const std::int64_t m : {1, 4, 28}) bench_linear(o, x, w, {m, 3072, 18432});
+void bench_small(const Options& o, const Numbers& n) {
+  for (const std::int64_t m : {1, 4, 8, 28}) bench_linear(o, n, {m, 3072, 18432});
 }
 
 bool parse(int argc, char** argv, Options* o) {
@@ -260,7 +279,9 @@ bool parse(int argc, char** argv, Options* o) {
 }  // namespace difflet::bench
 
 int main(int argc, char** argv) {
+  using difflet::bench::Numbers;
   using difflet::cpu::Elem;
+  using difflet::cpu::Products;
   difflet::bench::Options o;
   if (!difflet::bench::parse(argc, argv, &o)) {
     fmt::print(stderr,
@@ -274,11 +295,10 @@ int main(int argc, char** argv) {
                level_name(o.level), level_name(difflet::cpu::highest_level()));
     return 4;
   }
-  difflet::bench::bench_flux(o, Elem::Bf16, Elem::Bf16);
-  if (o.level < difflet::cpu::Level::Avx512Bf16) {
-    difflet::bench::bench_flux(o, Elem::F32, Elem::F32);
-    difflet::bench::bench_small(o, Elem::F32, Elem::F32);
-  }
-  difflet::bench::bench_small(o, Elem::Bf16, Elem::Bf16);
+  std::vector<Numbers> all{
+      {Elem::Bf16, Elem::Bf16}, {Elem::Bf16, Elem::I8}, {Elem::Bf16, Elem::I8, Products::Bytes}};
+  if (o.level < difflet::cpu::Level::Avx512Bf16) all.push_back({Elem::F32, Elem::F32});
+  for (const Numbers& numbers : all) difflet::bench::bench_flux(o, numbers);
+  for (const Numbers& numbers : all) difflet::bench::bench_small(o, numbers);
   return 0;
 }
