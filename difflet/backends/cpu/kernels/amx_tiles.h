@@ -13,6 +13,12 @@ namespace {  // NOLINT(google-build-namespaces): each unit must own its copy
 constexpr std::int64_t kTileRows = 16, kTileK = 32, kTileBytes = 1024, kTileRowBytes = 64;
 constexpr std::int64_t kTileS8K = 64;
 
+// The three tiles of a product have to be different ones.
+template <int kC, int kA, int kB>
+constexpr bool are_distinct_tiles() {
+  return kC != kA && kC != kB && kA != kB;
+}
+
 // Own assembly: compilers' intrinsics do not say which memory they read and write, and g++ 12's
 // configuration load reads 8 of its 64 bytes as far as the optimizer knows. The compiler itself never
 // uses a tile, so that no clobber of tiles is needed.
@@ -62,11 +68,13 @@ struct AmxTiles {
   // C += A . B, bf16 pairs along K into f32.
   template <int kC, int kA, int kB>
   [[gnu::always_inline]] static void dot() {
+    static_assert(are_distinct_tiles<kC, kA, kB>());
     __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kC), "i"(kA), "i"(kB));
   }
   // C += A . B, fours of s8 along K into s32, which wraps around.
   template <int kC, int kA, int kB>
   [[gnu::always_inline]] static void dot_s8() {
+    static_assert(are_distinct_tiles<kC, kA, kB>());
     __asm__ volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kC), "i"(kA), "i"(kB));
   }
 };

@@ -62,6 +62,7 @@ struct EmulatedTiles {
   // RNE rounding", whatever MXCSR says).
   template <int kC, int kA, int kB>
   static void dot() {
+    static_assert(are_distinct_tiles<kC, kA, kB>());
     require_configured();
     for (std::int64_t m = 0; m < kTileRows; ++m) {
       float even[16] = {};
@@ -86,6 +87,7 @@ struct EmulatedTiles {
   // TDPBSSD: exact, modulo 2^32.
   template <int kC, int kA, int kB>
   static void dot_s8() {
+    static_assert(are_distinct_tiles<kC, kA, kB>());
     require_configured();
     for (std::int64_t m = 0; m < kTileRows; ++m) {
       for (std::int64_t n = 0; n < 16; ++n) {

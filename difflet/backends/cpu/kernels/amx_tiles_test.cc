@@ -48,7 +48,8 @@ TEST(EmulatedTiles, SumsOfBytesWrapAround) {
   T::configure();
   T::load<0>(c.data(), 64);
   T::load<1>(ones.data(), 64);
-  T::dot_s8<0, 1, 1>();
+  T::load<2>(ones.data(), 64);
+  T::dot_s8<0, 1, 2>();
   T::store<0>(c.data(), 64);
   T::release();
   for (const std::int32_t v : c) EXPECT_EQ(v, std::numeric_limits<std::int32_t>::min());
