@@ -71,14 +71,7 @@ Plan Planner::build() {
       }
       throw;
     }
-  }
-  for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
-    const NodeId node = graph_.outputs()[i].node;
-    const View from = view(node);
-    const View& to = plan_.outputs[i];
-    if (from.buffer != to.buffer || from.offset != to.offset) {
-      copy(node, from, to);
-    }
+    copy_outputs(id);
   }
   finish_memory();
   std::stable_sort(plan_.weights.begin(), plan_.weights.end(),
@@ -107,6 +100,20 @@ void Planner::plan_outputs() {
            .strides = contiguous_strides(type.shape)};
     plan_.outputs.push_back(v);
     place_operand(node, v);
+  }
+}
+
+// Outputs that are this node and lie elsewhere; at once, so that its memory is free after its last reader.
+void Planner::copy_outputs(NodeId id) {
+  for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
+    if (graph_.outputs()[i].node != id) {
+      continue;
+    }
+    const View from = view(id);
+    const View& to = plan_.outputs[i];
+    if (from.buffer != to.buffer || from.offset != to.offset) {
+      copy(id, from, to);
+    }
   }
 }
 

@@ -68,6 +68,7 @@ class Planner {
   void plan_node(graph::NodeId id);
   bool plan_as_view(graph::NodeId id);
   void plan_outputs();
+  void copy_outputs(graph::NodeId id);
   void touch(std::uint32_t buffer);
   double bytes_of(std::initializer_list<const View*> uses) const;
   std::string place_of(graph::NodeId id) const;
