@@ -53,7 +53,10 @@ CompiledProgram BandBackend::compile(const graph::Graph& graph, Context& context
   }
   BundleCompiler compiler(graph, *inner_, context, own);
   CompiledProgram whole = inner_->compile(graph, context, own);
-  if (whole_bytes(whole, inner_->plan(whole, context, own)) <= limit) {
+  const std::size_t bytes = whole_bytes(whole, inner_->plan(whole, context, own));
+  if (bytes <= limit) {
+    whole.notes.insert(whole.notes.begin(),
+                       fmt::format("at once: {} besides weights", readable_bytes(bytes)));
     return whole;
   }
   return compiler.compile(limit);

@@ -25,7 +25,7 @@ class BandBackend final : public runtime::Backend {
       const runtime::BackendOptions& options) const override {
     return inner_->toolchain(options);
   }
-  // Throws Unsupported for a limit on what is not one picture made from one input, ResourceExhausted, with
+  // With a limit, the first note says how the picture is computed. Throws Unsupported for a limit on what is not one picture made from one input, ResourceExhausted, with
   // the smallest limit that works, for one that is too low.
   runtime::CompiledProgram compile(const graph::Graph& graph, Context& context,
                                    const runtime::BackendOptions& options) const override;

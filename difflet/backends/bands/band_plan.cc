@@ -200,12 +200,11 @@ BandPlan BandPlanner::cheapest(std::size_t bytes) const {
       [](const BandPlan& a, const BandPlan& b) { return a.flops < b.flops; });
 }
 
-BandPlan BandPlanner::smallest() const {
-  return best_chain(
+std::size_t BandPlanner::smallest() const {
+  const BandPlan plan = best_chain(
       cuts_, [&](NodeId from, NodeId to) { return leg(from, to, 0); },
-      [](const BandPlan& a, const BandPlan& b) {
-        return a.bytes != b.bytes ? a.bytes < b.bytes : a.flops < b.flops;
-      });
+      [](const BandPlan& a, const BandPlan& b) { return a.bytes < b.bytes; });
+  return plan.bytes;
 }
 
 }  // namespace difflet::bands

@@ -41,8 +41,8 @@ class BandPlanner {
 
   // The plan of least work whose estimate stays within `bytes`; no legs when there is none.
   BandPlan cheapest(std::size_t bytes) const;
-  // The plan of the least estimate.
-  BandPlan smallest() const;
+  // The least estimate that a plan can have.
+  std::size_t smallest() const;
 
  private:
   // What going from one value to another takes with the tallest bands that fit into `bytes`; with 0, with

@@ -119,7 +119,9 @@ std::string BundleCompiler::summary(const BandPlan& plan, const Built& built) co
       readable_bytes(built.memory.arena_bytes + built.memory.scratch_bytes));
 }
 
-CompiledProgram BundleCompiler::finish(const BandPlan& plan, Built built, std::size_t limit) const {
+CompiledProgram BundleCompiler::finish(Planned& planned, std::size_t limit) const {
+  const BandPlan& plan = planned.plan;
+  Built& built = planned.built;
   CompiledProgram program{.name = graph_.name(),
                           .mesh = graph_.mesh(),
                           .inputs = runtime::input_ports(graph_),
@@ -139,43 +141,53 @@ CompiledProgram BundleCompiler::finish(const BandPlan& plan, Built built, std::s
   built.bundle.limit = limit;
   built.bundle.summary = summary(plan, built);
   program.code = print_bundle(built.bundle, program.pieces);
-  program.notes.assign(notes.begin(), notes.end());
+  program.notes = {"in bands of rows: " + built.bundle.summary};
+  program.notes.insert(program.notes.end(), notes.begin(), notes.end());
   return program;
 }
 
-CompiledProgram BundleCompiler::compile(std::size_t limit) {
-  const auto total = [](const Built& built) {
-    return built.memory.arena_bytes + built.memory.scratch_bytes;
-  };
-  // Estimates leave out scratch, and count what a backend may do in place.
-  constexpr int kTries = 8;
-  std::size_t budget = limit + limit / 4;
-  for (int i = 0; i < kTries && budget > 0; ++i) {
-    const BandPlan plan = planner_->cheapest(budget);
+// The plan of least work found whose exact memory is within the limit: estimates leave out scratch, and
+// count what a backend may do in place.
+std::optional<BundleCompiler::Planned> BundleCompiler::search(std::size_t limit) {
+  constexpr int kTries = 9;
+  std::size_t low = 0;
+  std::size_t high = limit + limit / 2;
+  std::optional<Planned> best;
+  for (int i = 0; i < kTries; ++i) {
+    const std::size_t budget = i == 0 ? high : low + (high - low) / 2;
+    BandPlan plan = planner_->cheapest(budget);
     if (plan.legs.empty()) {
-      break;
-    }
-    Built built = build(plan);
-    if (total(built) <= limit) {
-      return finish(plan, std::move(built), limit);
-    }
-    const std::size_t less = std::max(total(built) - limit, budget / 16);
-    budget -= std::min(budget, less);
-  }
-  // Near the smallest plan, the same ones for every limit: one that is named below works.
-  const BandPlan smallest = planner_->smallest();
-  std::size_t least = 0;
-  for (const std::size_t percent : {150, 125, 110, 100}) {
-    const BandPlan plan =
-        percent == 100 ? smallest : planner_->cheapest(smallest.bytes / 100 * percent);
-    if (plan.legs.empty()) {
+      low = budget;
       continue;
     }
     Built built = build(plan);
-    if (total(built) <= limit) {
-      return finish(plan, std::move(built), limit);
+    if (built.bytes() > limit) {
+      high = budget;
+      continue;
     }
-    least = least == 0 ? total(built) : std::min(least, total(built));
+    low = budget;
+    if (!best || plan.flops < best->plan.flops) {
+      best = Planned{std::move(plan), std::move(built)};
+    }
+  }
+  return best;
+}
+
+CompiledProgram BundleCompiler::compile(std::size_t limit) {
+  if (auto found = search(limit)) {
+    return finish(*found, limit);
+  }
+  // Near the smallest estimate, the same plans for every limit: one that is named below works.
+  const std::size_t smallest = planner_->smallest();
+  std::size_t least = 0;
+  for (const std::size_t percent : {120, 110, 105, 100}) {
+    Planned planned;
+    planned.plan = planner_->cheapest(smallest + smallest / 100 * (percent - 100));
+    planned.built = build(planned.plan);
+    if (planned.built.bytes() <= limit) {
+      return finish(planned, limit);
+    }
+    least = least == 0 ? planned.built.bytes() : std::min(least, planned.built.bytes());
   }
   fail(ErrorCode::ResourceExhausted,
        "program '{}' cannot be computed within {}: the smallest limit that works is {}",

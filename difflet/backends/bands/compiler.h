@@ -27,13 +27,19 @@ class BundleCompiler {
   struct Built {
     Bundle bundle;
     runtime::MemoryReport memory;
+    std::size_t bytes() const { return memory.arena_bytes + memory.scratch_bytes; }
   };
+  struct Planned {
+    BandPlan plan;
+    Built built;
+  };
+  std::optional<Planned> search(std::size_t limit);
   Built build(const BandPlan& plan);
   BandPass build_pass(Bundle& bundle, const PlannedPass& planned,
                       const graph::passes::HeldValues& held);
   std::size_t program_of(Bundle& bundle, const graph::Graph& band);
   std::string summary(const BandPlan& plan, const Built& built) const;
-  runtime::CompiledProgram finish(const BandPlan& plan, Built built, std::size_t limit) const;
+  runtime::CompiledProgram finish(Planned& planned, std::size_t limit) const;
 
   const graph::Graph& graph_;
   graph::passes::RowBands bands_;

@@ -56,7 +56,9 @@ void RowPass::assign_roles() {
     } else if (bands_->is_held(id, held_) && !computed) {
       roles_[id] = Role::Held;
     } else {
-      const bool again = is_made_again(node.op) && id != target_.node;
+      const bool cheap = is_made_again(node.op) || std::holds_alternative<Activate>(node.op) ||
+                         held_.statistics.contains(id);
+      const bool again = cheap && id != target_.node;
       roles_[id] = !bands_->rows(id).has() ? Role::Whole : again ? Role::Again : Role::Made;
       for (const NodeId operand : node.inputs) {
         needed[operand] = true;
@@ -235,6 +237,8 @@ std::size_t RowPass::band_bytes(const Ends& before, const Ends& after) const {
     }
   }
   last[root[target_.node]] = target_.node;
+  // The target's rows are written where they go.
+  const NodeId placed = target_.groups > 0 ? static_cast<NodeId>(nodes.size()) : root[target_.node];
   std::size_t fixed = rows(before[target_.node], after[target_.node]) *
                       (target_.groups > 0 ? 0 : row_bytes(target_.node));
   std::vector<std::size_t> bytes(nodes.size(), 0);
@@ -248,7 +252,8 @@ std::size_t RowPass::band_bytes(const Ends& before, const Ends& after) const {
     if (role == Role::Made) {
       const std::size_t in = rows(carried[id], before[id]);
       fixed += (in + rows(kept[id], after[id])) * row_bytes(id);
-      bytes[id] = root[id] == id || in > 0 ? (rows(before[id], after[id]) + in) * row_bytes(id) : 0;
+      const bool own = (root[id] == id && id != placed) || in > 0;
+      bytes[id] = own ? (rows(before[id], after[id]) + in) * row_bytes(id) : 0;
     } else if (role == Role::Again && root[id] == id && need.rows[id].any()) {
       bytes[id] = rows(need.rows[id].first, need.rows[id].last) * row_bytes(id);
     }
@@ -347,11 +352,6 @@ class RowPass::Cutter {
       add(id);
     }
     to().restore_scope(0);
-    for (NodeId id = 0; id <= target; ++id) {
-      if (pass_.roles_[id] == Role::Made && kept_[id] < after_[id]) {
-        to().add_output(fmt::format("carry.{}", id), part(id, {kept_[id], after_[id]}));
-      }
-    }
     band_.rows = {before_[target], after_[target]};
     if (band_.rows.any()) {
       NodeId result = part(target, band_.rows);
@@ -419,6 +419,9 @@ class RowPass::Cutter {
           make(id, made);
         }
         slice_for_readers(id);
+        if (kept_[id] < after_[id]) {
+          to().add_output(fmt::format("carry.{}", id), part(id, {kept_[id], after_[id]}));
+        }
         return;
     }
   }

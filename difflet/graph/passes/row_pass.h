@@ -57,7 +57,7 @@ class RowPass {
     Leaf,   // in each band that reads it
     Whole,  // without rows: computed in each band that reads it
     Held,   // read from memory
-    Again,  // made again wherever its rows are read
+    Again,  // made again wherever its rows are read: views, doublings, norms, activations
     Made,   // computed once, row after row
   };
   class Cutter;
