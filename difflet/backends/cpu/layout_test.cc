@@ -62,6 +62,8 @@ TEST(Layout, OfEachLinearKernelIsPinned) {
       {"linear.avx512.bf16", 0xa40511c7e988bae1},
       {"linear.avx512bf16.bf16", 0x2b8ff4fed1672335},
       {"linear.amx.bf16", 0xeefee540f64be38d},
+      {"linear.amx.w8a16", 0x35b1fdda7900df8e},
+      {"linear.amx.w8a8", 0x66331ac293a259a6},
       {"linear.scalar.w8a16", 0x29cef209d64116a2},
       {"linear.scalar.w8a8", 0xf4eca8b7b0d21d0c},
       {"linear.avx2.w8a16", 0x727a22ac99a4696e},

@@ -69,7 +69,11 @@ INSTANTIATE_TEST_SUITE_P(
         Expected{Level::Avx512Vnni, DType::F32, WeightQuant::W8A8, "linear.avx512vnni.w8a8"},
         Expected{Level::Avx512Bf16, DType::BF16, WeightQuant::W8A16, "linear.avx512bf16.w8a16"},
         Expected{Level::Avx512Bf16, DType::F32, WeightQuant::W8A16, "linear.avx512.w8a16"},
-        Expected{Level::Avx512Bf16, DType::BF16, WeightQuant::W8A8, "linear.avx512vnni.w8a8"}));
+        Expected{Level::Avx512Bf16, DType::BF16, WeightQuant::W8A8, "linear.avx512vnni.w8a8"},
+        Expected{Level::Amx, DType::BF16, WeightQuant::W8A16, "linear.amx.w8a16"},
+        Expected{Level::Amx, DType::F32, WeightQuant::W8A16, "linear.avx512.w8a16"},
+        Expected{Level::Amx, DType::BF16, WeightQuant::W8A8, "linear.amx.w8a8"},
+        Expected{Level::Amx, DType::F32, WeightQuant::W8A8, "linear.amx.w8a8"}));
 
 TEST_P(Int8Kernels, AreTheBestOfTheLevel) {
   const Plan made = plan(product(GetParam().floats, GetParam().quant), GetParam().level);

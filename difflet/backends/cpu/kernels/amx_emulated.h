@@ -9,6 +9,8 @@ namespace difflet::cpu {
 
 // As in the product, and with blocks so small that every boundary is met soon.
 extern const LinearKernel kLinearAmxEmulated, kLinearAmxEmulatedSmall;
+extern const LinearKernel kLinearAmxW8a16Emulated, kLinearAmxW8a16EmulatedSmall;
+extern const LinearKernel kLinearAmxW8a8Emulated, kLinearAmxW8a8EmulatedSmall;
 extern const AttentionKernel kAttentionAmxEmulated, kAttentionAmxEmulatedSmall;
 
 }  // namespace difflet::cpu

@@ -11,19 +11,23 @@ namespace {  // NOLINT(google-build-namespaces): each unit must own its copy
 // The factor that is read once: its tiles are loaded so that they leave the other's in L1.
 enum class Passing { Left, Right };
 
+// What tiles multiply: pairs of bf16 into sums in f32, or fours of bytes into sums in 32-bit integers, which
+// lie in the same memory. A step along K is a tile: 32 bf16 or 64 bytes.
+enum class Factors { Bf16, Bytes };
+
 // Tiles 0-3 hold sums, 4 and 5 the left factor, 6 and 7 the right one: one load for each product.
-template <class Tiles>
+template <class Tiles, Factors kFactors = Factors::Bf16>
 struct AmxProduct {
   static constexpr std::int64_t kRows = 2 * kTileRows;        // of a block of sums, [32][32] f32
   static constexpr std::int64_t kCols = 32;                   // of a block of sums
-  static constexpr std::int64_t kStepBytes = 2 * kTileBytes;  // of the right factor, 32 along K
+  static constexpr std::int64_t kStepBytes = 2 * kTileBytes;  // of the right factor, a step
   static constexpr std::int64_t kFloats = kRows * kCols;      // of a block of sums
   static constexpr std::int64_t kStride = kCols * 4;          // of a block of sums, bytes
 
   struct Block {
     const char* a = nullptr;               // tiles of the first strip of 16 rows
     std::int64_t strip_bytes = 0;          // to the second
-    std::int64_t step_bytes = kTileBytes;  // of a, to the next 32 along K
+    std::int64_t step_bytes = kTileBytes;  // of a, to the next step
     const char* b = nullptr;               // [steps][2 x 16 columns]
     std::int64_t steps = 0;                // >= 1
     const float* from = nullptr;           // sums so far; null: none
@@ -51,6 +55,15 @@ struct AmxProduct {
     }
   }
 
+  template <int kC, int kA, int kB>
+  [[gnu::always_inline]] static void dot() {
+    if constexpr (kFactors == Factors::Bytes) {
+      Tiles::template dot_s8<kC, kA, kB>();
+    } else {
+      Tiles::template dot<kC, kA, kB>();
+    }
+  }
+
   // One step of K. slot.behind<i, first>() is what is done behind product i = 0 ... 3; in the first step
   // the pending sums are stored before it only from i = 3 on.
   template <int kStrips, Passing kPassing, bool kFirst, class Slot>
@@ -60,21 +73,21 @@ struct AmxProduct {
     load<4, kLeft>(a);
     load<6, !kLeft>(b);
     if constexpr (kFirst) enter<0>(blk);
-    Tiles::template dot<0, 4, 6>();
+    dot<0, 4, 6>();
     slot.template behind<0, kFirst>();
     load<7, !kLeft>(b + kTileBytes);
     if constexpr (kFirst) enter<1>(blk);
-    Tiles::template dot<1, 4, 7>();
+    dot<1, 4, 7>();
     slot.template behind<1, kFirst>();
     if constexpr (kStrips == 2) {
       load<5, kLeft>(a + blk.strip_bytes);
       if constexpr (kFirst) enter<2>(blk);
-      Tiles::template dot<2, 5, 6>();
+      dot<2, 5, 6>();
     }
     slot.template behind<2, kFirst>();
     if constexpr (kStrips == 2) {
       if constexpr (kFirst) enter<3>(blk);
-      Tiles::template dot<3, 5, 7>();
+      dot<3, 5, 7>();
     }
     slot.template behind<3, kFirst>();
   }

@@ -8,6 +8,8 @@ namespace {
 
 constexpr const LinearKernel* kKernels[] = {
     &kLinearAmx,
+    &kLinearAmxW8a16,
+    &kLinearAmxW8a8,
     &kLinearAvx512Bf16,
     &kLinearAvx512Bf16W8a16,
     &kLinearAvx512VnniW8a8,

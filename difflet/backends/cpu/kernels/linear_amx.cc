@@ -9,6 +9,10 @@
 namespace difflet::cpu {
 
 constinit const LinearKernel kLinearAmx =
-    AmxLinear<AmxTiles, AmxLinearConfig>::kernel("linear.amx.bf16");
+    AmxLinear<AmxBf16, AmxTiles, AmxLinearConfig>::kernel("linear.amx.bf16");
+constinit const LinearKernel kLinearAmxW8a16 =
+    AmxLinear<AmxW8a16, AmxTiles, AmxLinearConfig>::kernel("linear.amx.w8a16");
+constinit const LinearKernel kLinearAmxW8a8 =
+    AmxLinear<AmxW8a8, AmxTiles, AmxLinearConfig>::kernel("linear.amx.w8a8");
 
 }  // namespace difflet::cpu

@@ -12,15 +12,28 @@ namespace {
 
 struct SmallConfig {
   static constexpr std::int64_t kBlockRows = 64, kBlockSteps = 4, kChunkSteps = 2;
-  static constexpr std::int64_t kManyWeights = 9000, kTallBlockRows = 96;
+  static constexpr std::int64_t kManyBytes = 18000, kTallBlockRows = 96, kWholeBytes = 20480;
   static constexpr std::int64_t kGroupPanels = 2, kLeastRows = 32, kVectorRows = 3;
 };
 
 }  // namespace
 
+template <class Kind>
+using Emulated = AmxLinear<Kind, EmulatedTiles, AmxLinearConfig>;
+template <class Kind>
+using Small = AmxLinear<Kind, EmulatedTiles, SmallConfig>;
+
 constinit const LinearKernel kLinearAmxEmulated =
-    AmxLinear<EmulatedTiles, AmxLinearConfig>::kernel("linear.amx.bf16 emulated");
+    Emulated<AmxBf16>::kernel("linear.amx.bf16 emulated");
 constinit const LinearKernel kLinearAmxEmulatedSmall =
-    AmxLinear<EmulatedTiles, SmallConfig>::kernel("linear.amx.bf16 emulated small");
+    Small<AmxBf16>::kernel("linear.amx.bf16 emulated small");
+constinit const LinearKernel kLinearAmxW8a16Emulated =
+    Emulated<AmxW8a16>::kernel("linear.amx.w8a16 emulated");
+constinit const LinearKernel kLinearAmxW8a16EmulatedSmall =
+    Small<AmxW8a16>::kernel("linear.amx.w8a16 emulated small");
+constinit const LinearKernel kLinearAmxW8a8Emulated =
+    Emulated<AmxW8a8>::kernel("linear.amx.w8a8 emulated");
+constinit const LinearKernel kLinearAmxW8a8EmulatedSmall =
+    Small<AmxW8a8>::kernel("linear.amx.w8a8 emulated small");
 
 }  // namespace difflet::cpu

@@ -1,5 +1,5 @@
-// Every linear kernel with weights of bytes that this chip can run, against sums in double precision and
-// in whole numbers.
+// Every linear kernel with weights of bytes that this chip can run, and those of the amx level over emulated
+// tiles, against sums in double precision and in whole numbers.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "difflet/backends/cpu/kernels/amx_emulated.h"
 #include "difflet/backends/cpu/kernels/linear.h"
 #include "difflet/backends/cpu/kernels/test_tensor.h"
 
@@ -150,6 +151,12 @@ std::vector<const LinearKernel*> kernels_for(const LinearDesc& desc) {
       found.push_back(list.items[i]);
     }
   }
+  for (const LinearKernel* kernel : {&kLinearAmxW8a16Emulated, &kLinearAmxW8a16EmulatedSmall,
+                                     &kLinearAmxW8a8Emulated, &kLinearAmxW8a8EmulatedSmall}) {
+    if (detect_level() >= Level::Avx512Bf16 && kernel->refuse(desc) == nullptr) {
+      found.push_back(kernel);
+    }
+  }
   return found;
 }
 
@@ -186,6 +193,18 @@ TEST(LinearBytes, EveryLevelHasBothKindsOfProducts) {
       }
     }
   }
+}
+
+TEST(LinearBytes, TilesComeFirstWhereTheyCan) {
+  const auto first = [](Elem x, Products products) {
+    const LinearKernelList list = linear_kernels();
+    std::size_t i = 0;
+    while (list.items[i]->refuse({3, 5, x, Elem::I8, x, products}) != nullptr) ++i;
+    return list.items[i];
+  };
+  EXPECT_STREQ(first(Elem::Bf16, Products::Floats)->name, "linear.amx.w8a16");
+  EXPECT_NE(first(Elem::F32, Products::Floats)->level, Level::Amx);
+  for (const Elem x : kElems) EXPECT_STREQ(first(x, Products::Bytes)->name, "linear.amx.w8a8");
 }
 
 TEST(LinearBytes, TakeOneByteAWeight) {
@@ -230,7 +249,11 @@ TEST(LinearBytes, SeveralChunksOfKAndBlocksOfRows) {
       check_case({7, 70, 5131, e, e, products});
       check_case({391, 40, 37, e, e, products, false, true});
       check_case({23, 600, 1550, e, e, products});
+      check_case({100, 150, 800, e, e, products, products == Products::Bytes, true});
     }
+  }
+  for (const Products products : kProducts) {
+    check_case({257, 33, 3300, Elem::Bf16, Elem::Bf16, products});
   }
 }
 

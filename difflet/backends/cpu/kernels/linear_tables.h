@@ -12,6 +12,6 @@ extern const LinearKernel kLinearAvx512F32, kLinearAvx512Bf16Storage;
 extern const LinearKernel kLinearAvx512W8a16, kLinearAvx512W8a8;
 extern const LinearKernel kLinearAvx512VnniW8a8;
 extern const LinearKernel kLinearAvx512Bf16, kLinearAvx512Bf16W8a16;
-extern const LinearKernel kLinearAmx;
+extern const LinearKernel kLinearAmx, kLinearAmxW8a16, kLinearAmxW8a8;
 
 }  // namespace difflet::cpu
