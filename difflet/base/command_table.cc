@@ -59,6 +59,20 @@ constexpr std::array kCommands{
         "there. With --component and --inputs one component, for the shapes of given tensors. "
         "Each line names a component, its key and what was done."},
     CommandDecl{
+        "quantize", "write a model with int8 weights",
+        "Makes a folder of --output that generate, compile and the others load as any model: the "
+        "denoiser's and the T5 encoder's layers as int8, what decides too much (modulation, "
+        "embedders, norms, final layers) and all else as it is; large files that stay the same are "
+        "hard links. w8a8 evens out columns of activations that are far larger than others "
+        "(SmoothQuant), from what layers see while prompts run (--calibration), or one component "
+        "while --inputs run. Layers that were seen running are measured, and one whose relative "
+        "error is over 2e-2 (w8a16) or 5e-2 (w8a8) keeps its weight and is listed. compile --quant "
+        "and generate --quant do the same in one go without calibration: neither smoothed nor "
+        "measured. An "
+        "existing folder is not overwritten; after Ctrl-C or a failure nothing is left. With "
+        "--json "
+        "standard output carries events stage, step, component, output, then done or error."},
+    CommandDecl{
         "verify", "compare a backend with the reference, block by block",
         "Runs the components (or --component) on the reference backend, and each of its blocks on "
         "--backend with the "

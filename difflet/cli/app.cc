@@ -28,6 +28,7 @@ constexpr std::array kRunners{
     CommandRow{"eval", run_eval},
     CommandRow{"tokenize", run_tokenize},
     CommandRow{"compile", run_compile},
+    CommandRow{"quantize", run_quantize},
     CommandRow{"verify", run_verify},
     CommandRow{"clean", run_clean},
     CommandRow{"bench run", run_bench_run},
@@ -77,7 +78,7 @@ std::optional<Error> error_of(const F& f) {
 }
 
 bool sends_events(std::string_view command) {
-  return command == "generate" || command == "download";
+  return command == "generate" || command == "quantize" || command == "download";
 }
 
 // Programs that read events learn of the end on the same stream.

@@ -18,6 +18,7 @@ void run_inspect(const OptionValues& options);
 void run_eval(const OptionValues& options);
 void run_tokenize(const OptionValues& options);
 void run_compile(const OptionValues& options);
+void run_quantize(const OptionValues& options);
 void run_verify(const OptionValues& options);
 void run_bench_roofline(const OptionValues& options);
 void run_bench_model(const OptionValues& options);

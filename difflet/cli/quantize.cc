@@ -1,0 +1,473 @@
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "difflet/base/error.h"
+#include "difflet/base/file.h"
+#include "difflet/base/partial_folder.h"
+#include "difflet/base/units.h"
+#include "difflet/cli/calibration_source.h"
+#include "difflet/cli/command.h"
+#include "difflet/cli/hub_options.h"
+#include "difflet/cli/interrupt.h"
+#include "difflet/cli/progress.h"
+#include "difflet/cli/targets.h"
+#include "difflet/cli/writable.h"
+#include "difflet/compile/quant_report.h"
+#include "difflet/compile/write_quantised.h"
+#include "difflet/graph/enum_names.h"
+#include "difflet/pipelines/calibration.h"
+#include "difflet/pipelines/model_copy.h"
+#include "difflet/pipelines/model_index.h"
+
+namespace difflet::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using compile::ComponentFolder;
+using graph::passes::LinearQuantPlan;
+using pipelines::FluxPipeline;
+
+// A component that gets int8 weights.
+struct Part {
+  std::string name;    // in messages and statistics
+  std::string folder;  // below the model; "" is the model's own
+  const ComponentFolder* source = nullptr;
+  std::optional<graph::Graph> graph;  // of floats; without one nothing is run
+  compile::ComponentQuant quant;
+  compile::SmoothVectors smooth;
+  std::vector<compile::NamedTensors> samples;
+};
+
+// The folder to be written, without a slash at its end.
+fs::path checked_output(const OptionValues& options) {
+  const fs::path given = options.text("output");
+  fs::path output = given.has_filename() ? given : given.parent_path();
+  std::error_code error;
+  const bool exists = fs::exists(output, error);
+  check(!error, ErrorCode::InvalidArgument, "cannot write '{}': {}", given.string(),
+        error.message());
+  check(!exists || fs::is_directory(output), ErrorCode::InvalidArgument,
+        "cannot write '{}': it is not a folder", given.string());
+  check(!exists || fs::is_empty(output), ErrorCode::InvalidArgument,
+        "'{}' is there and is not empty: it is not overwritten", given.string());
+  const fs::path parent = output.has_parent_path() ? output.parent_path() : fs::path(".");
+  check(fs::is_directory(parent, error), ErrorCode::NotFound,
+        "cannot write '{}': there is no folder '{}'", given.string(), parent.string());
+  if (::access(parent.c_str(), W_OK | X_OK) != 0) {
+    fail_errno("write", output, errno);
+  }
+  return output;
+}
+
+// Calibration runs the model as it is.
+compile::BuildOptions float_build(const OptionValues& options) {
+  compile::BuildOptions build = build_options(options);
+  build.quant = {};
+  return build;
+}
+
+class Quantisation {
+ public:
+  Quantisation(const OptionValues& options, Context& context)
+      : options_(&options),
+        context_(&context),
+        model_(model_folder(options)),
+        output_(checked_output(options)),
+        build_(float_build(options)),
+        progress_(make_progress(options)) {
+    open();
+    choose_layers();
+    choose_source();
+    trace();
+  }
+
+  void run() {
+    const std::vector<pipelines::CopiedFile> files = files_beside();
+    check_disk(files);
+    PartialFolder partial(output_);
+    calibrate();
+    for (Part& part : parts_) {
+      smooth(part);
+      measure(part);
+    }
+    for (const Part& part : parts_) {
+      write(part, partial.path() / part.folder);
+    }
+    copy_files(files, partial.path(), [this] { progress_->check_stop(); });
+    progress_->check_stop();
+    partial.keep();
+  }
+
+  const std::vector<Part>& parts() const noexcept { return parts_; }
+  const fs::path& output() const noexcept { return output_; }
+
+ private:
+  void open();
+  void add(const std::string& name, const std::string& folder, const ComponentFolder& source);
+  void choose_layers();
+  void choose_source();
+  void trace();
+  std::vector<pipelines::CopiedFile> files_beside() const;
+  void check_disk(const std::vector<pipelines::CopiedFile>& files) const;
+  void calibrate();
+  void run_prompts();
+  void smooth(Part& part);
+  void measure(Part& part);
+  void write(const Part& part, const fs::path& folder);
+
+  const OptionValues* options_;
+  Context* context_;
+  fs::path model_, output_;
+  compile::BuildOptions build_;
+  std::unique_ptr<pipelines::Observer> progress_;
+  std::unique_ptr<FluxPipeline> pipeline_;
+  pipelines::GenerateRequest request_;  // of the pipeline, resolved
+  std::optional<ComponentFolder> component_;
+  CalibrationSource source_;
+  compile::ModelStatistics statistics_;
+  std::vector<Part> parts_;
+};
+
+// Sizes that tell enough of a model and do not take its whole time.
+pipelines::GenerateRequest calibration_request(const OptionValues& options,
+                                               const FluxPipeline& pipeline) {
+  constexpr std::int64_t kLargest = 512;
+  const auto side = [&](std::string_view name, std::optional<std::int64_t> own) {
+    const auto given = options.optional_integer(name);
+    return given ? *given : std::min(kLargest, own.value_or(kLargest));
+  };
+  const pipelines::GenerateRequest own = pipeline.resolved({});
+  return pipeline.resolved({.prompt = {},
+                            .negative_prompt = {},
+                            .width = side("width", own.width),
+                            .height = side("height", own.height),
+                            .n = 1,
+                            .steps = options.integer("steps"),
+                            .guidance = options.number("guidance"),
+                            .seed = options.seed("seed"),
+                            .max_sequence_length = options.integer("max-sequence-length")});
+}
+
+void Quantisation::open() {
+  const std::string wanted = options_->text("component");
+  if (!pipelines::has_model_index(model_)) {
+    const auto place = pipelines::find_component(model_, wanted);
+    component_ =
+        ComponentFolder::open(place.folder, place.class_name, build_.variant, context_->log);
+    model_ = place.folder;
+    add(component_name(*options_, *component_), "", *component_);
+    return;
+  }
+  pipeline_ = std::make_unique<FluxPipeline>(
+      model_, pipelines::PipelineOptions{.build = build_, .artifacts = {}, .sizes = {}}, *context_);
+  request_ = calibration_request(*options_, *pipeline_);
+  std::vector<std::string> names;
+  for (const pipelines::Resident* component : pipeline_->components()) {
+    names.push_back(component->name());
+    if (wanted.empty() || wanted == component->name()) {
+      add(component->name(), component->name(), component->folder());
+    }
+  }
+  check(!parts_.empty(), ErrorCode::NotFound,
+        "{}: no component '{}' that is quantised; there are {}", model_.string(), wanted,
+        fmt::join(names, ", "));
+}
+
+void Quantisation::add(const std::string& name, const std::string& folder,
+                       const ComponentFolder& source) {
+  check(!source.quant().stored, ErrorCode::InvalidArgument,
+        "'{}' holds int8 weights ({}): it cannot be quantised again", source.path().string(),
+        source.quant().label());
+  parts_.push_back({.name = name,
+                    .folder = folder,
+                    .source = &source,
+                    .graph = std::nullopt,
+                    .quant = {},
+                    .smooth = {},
+                    .samples = {}});
+}
+
+// Which layers; components without any are left as they are.
+void Quantisation::choose_layers() {
+  const compile::QuantRequest request = quant_request(*options_);
+  check(request.quantises(), ErrorCode::InvalidArgument, "--quant none leaves nothing to quantise");
+  std::vector<compile::QuantSubject> subjects;
+  for (const Part& part : parts_) {
+    subjects.push_back(part.source->quant_subject());
+  }
+  compile::check_quant_request(subjects, request);
+  for (Part& part : parts_) {
+    part.quant =
+        compile::requested_layers(part.source->quant(), request, part.source->path().string());
+  }
+  std::erase_if(parts_, [](const Part& part) { return part.quant.plan().empty(); });
+  check(!parts_.empty(), ErrorCode::InvalidArgument, "--quant-groups leave nothing to quantise");
+}
+
+void Quantisation::choose_source() {
+  CalibrationUse use{.pipeline = pipeline_ != nullptr, .smooths = false};
+  for (const Part& part : parts_) {
+    for (const auto& [name, layer] : part.quant.layers) {
+      use.smooths = use.smooths || layer.mode == graph::WeightQuant::W8A8;
+    }
+  }
+  source_ = calibration_source(*options_, use);
+  check(!source_.inputs || parts_.size() == 1, ErrorCode::InvalidArgument,
+        "--inputs are of one component: name it with --component");
+  if (options_->given("save-calibration")) {
+    check(!source_.prompts.empty() || source_.inputs, ErrorCode::InvalidArgument,
+          "--save-calibration: nothing is run from which there would be statistics");
+    check_writable(options_->text("save-calibration"));
+  }
+  for (const Part& part : parts_) {
+    if (source_.statistics) {  // refused now rather than after other work
+      (void)compile::statistics_of(*source_.statistics, part.name, part.source->class_name(),
+                                   part.quant.plan(), part.source->checkpoint());
+    }
+  }
+}
+
+// The checkpoint is compared with the model even when nothing is run.
+void Quantisation::trace() {
+  for (Part& part : parts_) {
+    if (source_.inputs) {
+      models::ShapeMap shapes;
+      for (const auto& [name, tensor] : *source_.inputs) {
+        shapes.emplace(name, tensor.shape());
+      }
+      part.graph = part.source->trace_float(shapes, build_.dtype);
+    } else if (pipeline_ != nullptr) {
+      const models::ShapeMap shapes =
+          pipelines::flux_shapes(part.source->model(), pipeline_->program_size(request_));
+      part.graph = part.source->trace_float(shapes, build_.dtype);
+    }
+  }
+}
+
+std::vector<pipelines::CopiedFile> Quantisation::files_beside() const {
+  std::set<std::string, std::less<>> without;
+  for (const Part& part : parts_) {
+    without.insert(part.folder);
+  }
+  return pipelines::files_of_model(model_, build_.variant, without);
+}
+
+void Quantisation::check_disk(const std::vector<pipelines::CopiedFile>& files) const {
+  const fs::path parent = output_.has_parent_path() ? output_.parent_path() : fs::path(".");
+  std::uint64_t needed = pipelines::bytes_to_copy(files, parent);
+  for (const Part& part : parts_) {
+    for (const auto& tensor : compile::quantised_tensors(*part.source, part.quant.plan())) {
+      needed += tensor.bytes();
+    }
+  }
+  const std::uint64_t free = fs::space(parent).available;
+  check(needed <= free, ErrorCode::ResourceExhausted,
+        "cannot write '{}': it takes {} of disk, {} are free", output_.string(),
+        readable_bytes(needed), readable_bytes(free));
+}
+
+void Quantisation::run_prompts() {
+  pipelines::CalibrationRun run{.prompts = source_.prompts, .request = request_, .layers = {}};
+  for (const Part& part : parts_) {
+    for (const auto& [layer, quant] : part.quant.plan()) {
+      run.layers[part.name].push_back(layer);
+    }
+  }
+  pipelines::Calibration done;
+  try {
+    done = pipelines::calibrate(*pipeline_, run, build_, *context_, *progress_);
+  } catch (Error& e) {
+    if (e.code() == ErrorCode::ResourceExhausted) {
+      e.add_context("calibration runs the model in floats (--calibration none leaves it out)");
+    }
+    throw;
+  }
+  statistics_ = std::move(done.statistics);
+  for (Part& part : parts_) {
+    part.samples = std::move(done.samples[part.name]);
+  }
+}
+
+void Quantisation::calibrate() {
+  if (source_.inputs) {
+    Part& part = parts_.front();
+    part.samples = {*source_.inputs};
+    if (!source_.statistics) {
+      const compile::CheckpointWeights weights(part.source->checkpoint(),
+                                               [this] { progress_->check_stop(); });
+      std::vector<std::string> layers;
+      for (const auto& [layer, quant] : part.quant.plan()) {
+        layers.push_back(layer);
+      }
+      statistics_[part.name].class_name = part.source->class_name();
+      compile::observe({.graph = &*part.graph,
+                        .layers = layers,
+                        .weights = &weights,
+                        .samples = part.samples,
+                        .backend = build_.backend,
+                        .options = build_.backend_options},
+                       *context_, statistics_[part.name].layers,
+                       [this](const std::string& /*segment*/) { progress_->check_stop(); });
+    }
+  } else if (!source_.prompts.empty()) {
+    run_prompts();
+  }
+  if (options_->given("save-calibration")) {
+    compile::write_statistics(options_->text("save-calibration"), statistics_);
+  }
+  if (source_.statistics) {
+    statistics_ = *source_.statistics;
+  }
+}
+
+// Vectors of the w8a8 layers, as far as there are statistics.
+void Quantisation::smooth(Part& part) {
+  if (statistics_.empty()) {
+    return;
+  }
+  for (auto& [name, layer] : part.quant.layers) {
+    layer.smooth = layer.mode == graph::WeightQuant::W8A8;
+  }
+  const LinearQuantPlan plan = part.quant.plan();
+  part.smooth = compile::smooth_vectors(
+      plan,
+      compile::statistics_of(statistics_, part.name, part.source->class_name(), plan,
+                             part.source->checkpoint())
+          .layers,
+      part.source->checkpoint(), context_->threads, [this] { progress_->check_stop(); });
+}
+
+// Layers over their bound keep their weights.
+void Quantisation::measure(Part& part) {
+  if (part.samples.empty()) {
+    return;
+  }
+  const LinearQuantPlan plan = part.quant.plan();
+  const compile::QuantizedWeights weights(
+      part.source->checkpoint(), plan, context_->threads, [this] { progress_->check_stop(); },
+      part.smooth);
+  const std::string stage = fmt::format("measure {}", part.name);
+  const Stopwatch watch;
+  progress_->stage_begin(stage);
+  compile::measure_layers({.graph = &*part.graph,
+                           .plan = &plan,
+                           .weights = &weights,
+                           .samples = part.samples,
+                           .backend = build_.backend,
+                           .options = build_.backend_options},
+                          *context_, [&](const compile::LayerError& row) {
+                            progress_->check_stop();
+                            progress_->stage_begin(fmt::format("{}: {}", stage, row.weight));
+                            if (!row.within_bound()) {
+                              compile::QuantLayer& layer = part.quant.layers.at(row.weight);
+                              layer.mode = graph::WeightQuant::None;
+                              layer.smooth = false;
+                              layer.kept =
+                                  fmt::format("relative error {:.1e} in {}, more than {:.0e}",
+                                              row.relative, graph::enum_name(row.quant.mode),
+                                              compile::layer_bound(row.quant.mode));
+                            }
+                          });
+  progress_->stage_end(stage, watch.seconds());
+}
+
+void Quantisation::write(const Part& part, const fs::path& folder) {
+  const std::string stage = fmt::format("write {}", part.name);
+  const Stopwatch watch;
+  fs::create_directories(folder);
+  compile::write_quantised(
+      *part.source, part.quant, part.smooth, build_.variant, folder, context_->threads,
+      [&](std::size_t done, std::size_t total) {
+        progress_->check_stop();
+        progress_->stage_begin(fmt::format("{}: {} of {} tensors", stage, done, total));
+      });
+  progress_->stage_end(stage, watch.seconds());
+}
+
+struct Totals {
+  std::uint64_t before = 0, after = 0;
+};
+
+Totals totals_of(const Part& part) {
+  Totals totals;
+  for (const auto& tensor : compile::quantised_tensors(*part.source, {})) {
+    totals.before += tensor.bytes();
+  }
+  for (const auto& tensor : compile::quantised_tensors(*part.source, part.quant.plan())) {
+    totals.after += tensor.bytes();
+  }
+  return totals;
+}
+
+Json as_json(const Part& part) {
+  Json groups = Json::array();
+  for (const compile::GroupSize& size : group_sizes(part.quant, part.source->checkpoint())) {
+    groups.push_back({{"group", size.group},
+                      {"layers", size.layers},
+                      {"kept", size.kept},
+                      {"bytes_before", size.before},
+                      {"bytes_after", size.after}});
+  }
+  const Totals totals = totals_of(part);
+  return {{"event", "component"},
+          {"name", part.name},
+          {"class", part.source->class_name()},
+          {"quant", part.quant.label()},
+          {"smoothed", part.smooth.size()},
+          {"measured", !part.samples.empty()},
+          {"groups", groups},
+          {"bytes_before", totals.before},
+          {"bytes_after", totals.after},
+          {"kept", compile::quant_config(part.quant).at("kept")}};
+}
+
+void print_part(const Part& part) {
+  const Totals totals = totals_of(part);
+  print(fmt::format("{} ({}): {} -> {}\n", part.name, part.quant.label(),
+                    readable_bytes(totals.before), readable_bytes(totals.after)));
+  for (const compile::GroupSize& size : group_sizes(part.quant, part.source->checkpoint())) {
+    print(fmt::format("  {:<18} {:>4} layers, {:>3} kept, {:>10} -> {:>10}\n", size.group,
+                      size.layers, size.kept, readable_bytes(size.before),
+                      readable_bytes(size.after)));
+  }
+  for (const auto& [name, layer] : part.quant.layers) {
+    if (layer.mode == graph::WeightQuant::None) {
+      print(fmt::format("  kept {}: {}\n", name, layer.kept));
+    }
+  }
+}
+
+}  // namespace
+
+void run_quantize(const OptionValues& options) {
+  const Clock start = Clock::now();
+  Log log(log_level(options));
+  ThreadPool threads(static_cast<int>(options.integer("threads")));
+  Context context{.log = log, .threads = threads};
+  Quantisation quantisation(options, context);
+  quantisation.run();
+  for (const Part& part : quantisation.parts()) {
+    if (options.flag("json")) {
+      print_event(as_json(part));
+    } else {
+      print_part(part);
+    }
+  }
+  if (options.flag("json")) {
+    print_event({{"event", "output"}, {"path", quantisation.output().string()}});
+    print_event({{"event", "done"},
+                 {"seconds", Clock::now().wall_s - start.wall_s},
+                 {"peak_rss_bytes", peak_memory()}});
+  } else {
+    print(quantisation.output().string() + "\n");
+  }
+}
+
+}  // namespace difflet::cli
