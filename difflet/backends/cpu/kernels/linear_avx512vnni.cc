@@ -13,7 +13,7 @@ struct W8a8Config {
   using Dot = DotI8;
   static constexpr Elem kWeight = Elem::I8;
   static constexpr int kRows = 6, kVecs = 4;
-  static constexpr std::int64_t kBlockRows = 96, kChunk = 640, kBlockPanels = 8;
+  static constexpr std::int64_t kBlockRows = 144, kChunk = 768, kBlockPanels = 8;  // fours
 };
 
 }  // namespace
