@@ -19,17 +19,33 @@ float* random_f32(std::int64_t count, float scale) {
   return p;
 }
 
+std::int8_t* random_bytes(std::int64_t count) {
+  auto* const p = reinterpret_cast<std::int8_t*>(allocate(static_cast<std::size_t>(count)));
+  for (std::int64_t i = 0; i < count; ++i) p[i] = static_cast<std::int8_t>(uniform(127.9F));
+  return p;
+}
+
 struct LinearCase {
   std::int64_t m = 0, n = 0, k = 0;
   Act act = Act::None;
   bool gate = false;
 };
 
+const char* name_of(const cpu::LinearKernel& kernel) {
+  if (!kernel.bytes) return "linear";
+  return kernel.products == cpu::Products::Bytes ? "w8a8" : "w8a16";
+}
+
 void run_case(const cpu::LinearKernel& kernel, int number, const LinearCase& c) {
-  const cpu::LinearDesc desc{c.n, c.k, Elem::Bf16, Elem::Bf16, Elem::Bf16};
+  const Elem elem = kernel.bytes ? Elem::I8 : Elem::Bf16;
+  const cpu::LinearDesc desc{c.n, c.k, Elem::Bf16, elem, Elem::Bf16, kernel.products};
   char* const packed = allocate(kernel.packed_bytes(desc));
-  kernel.pack(desc, random_bf16(c.n * c.k, 1), Elem::Bf16, 0, c.n, packed);
+  const void* const weights =
+      kernel.bytes ? static_cast<const void*>(random_bytes(c.n * c.k)) : random_bf16(c.n * c.k, 1);
+  kernel.pack(desc, weights, elem, 0, c.n, packed);
   cpu::LinearArgs a;
+  if (kernel.bytes) a.scale = random_f32(c.n, 0.01F);
+  if (kernel.products == cpu::Products::Bytes && c.gate) a.smooth = random_f32(c.k, 2);
   a.m = c.m, a.n = c.n, a.k = c.k;
   a.x = {random_bf16(c.m * c.k, 1), c.k, Elem::Bf16};
   a.packed = packed;
@@ -45,7 +61,7 @@ void run_case(const cpu::LinearKernel& kernel, int number, const LinearCase& c) 
   char* const scratch = allocate(kernel.scratch_bytes(a, 1));
   const std::int64_t tasks = kernel.tasks(a, 1);
   for (std::int64_t t = 0; t < tasks; ++t) kernel.run(a, t, tasks, scratch);
-  put_result("linear", number, y, bytes);
+  put_result(name_of(kernel), number, y, bytes);
   free_all();
 }
 
@@ -132,6 +148,7 @@ void run_linear(const cpu::LinearKernel& kernel) {
                               {100, 130, 1100, Act::GeluTanh, true},
                               {300, 65, 200, Act::Silu, true},
                               {33, 4200, 64},
+                              {300, 65, 3300},
                               {16, 96, 2100, Act::GeluErf}};
   int number = 0;
   for (const LinearCase& c : cases) run_case(kernel, ++number, c);

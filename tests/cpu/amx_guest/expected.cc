@@ -43,6 +43,8 @@ int main() {
   }
   amx_guest::run_tiles<cpu::EmulatedTiles>();
   amx_guest::run_linear(cpu::kLinearAmxEmulated);
+  amx_guest::run_linear(cpu::kLinearAmxW8a16Emulated);
+  amx_guest::run_linear(cpu::kLinearAmxW8a8Emulated);
   amx_guest::run_rounding();
   amx_guest::run_attention(cpu::kAttentionAmxEmulated);
   amx_guest::put_text("end\n");

@@ -48,6 +48,8 @@ extern "C" [[gnu::section(".text.start")]] void start() {
   using namespace difflet;  // NOLINT(google-build-using-namespace)
   amx_guest::run_tiles<cpu::AmxTiles>();
   amx_guest::run_linear(cpu::kLinearAmx);
+  amx_guest::run_linear(cpu::kLinearAmxW8a16);
+  amx_guest::run_linear(cpu::kLinearAmxW8a8);
   amx_guest::run_rounding();
   amx_guest::run_attention(cpu::kAttentionAmx);
   amx_guest::put_text("end\n");

@@ -14,7 +14,7 @@ CYLINDER = 16 * 63 * 512
 SECTORS_AT = 508  # in boot.S
 # What Bochs got wrong in August 2026, by the line that shows it: what it is, and which lines need it.
 FLAWS = {"rounding": ("half of the result of VCVTNE2PS2BF16 is something else", "attention"),
-         "bytes": ("TDPBSSD takes bytes as unsigned", "int8")}
+         "bytes": ("TDPBSSD takes bytes as unsigned", "w8a8")}
 CONFIG = """megs: 256
 romimage: file={share}/BIOS-bochs-latest
 vgaromimage: file={share}/VGABIOS-lgpl-latest.bin
