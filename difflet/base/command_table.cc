@@ -78,7 +78,15 @@ constexpr std::array kCommands{
         "--backend with the "
         "reference's values as inputs, and prints for each block the largest differences and where "
         "they are. Without --inputs the inputs are noise of a fixed seed. Ends with exit status 6 "
-        "when a block differs by more than --tolerance."},
+        "when a block differs by more than --tolerance. "
+        "With --quant or --quantized it tells instead what int8 weights cost: the error of each "
+        "layer "
+        "on the activations of real runs (--prompt, the first questions of --judge, or two prompts "
+        "of "
+        "its own; of --component on --inputs or noise), then how close pictures or results are to "
+        "those without int8 weights, and with --judge how many show what was asked for. Ends with "
+        "exit "
+        "status 6 below --least-psnr or --least-cosine, or when more than two hits are lost."},
     CommandDecl{
         "bench roofline", "measure the machine's ceilings and how near a component comes to them",
         "Prints what the cores compute on registers and what each cache and the memory deliver, "

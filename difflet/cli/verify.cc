@@ -8,6 +8,7 @@
 #include "difflet/cli/interrupt.h"
 #include "difflet/cli/progress.h"
 #include "difflet/cli/targets.h"
+#include "difflet/cli/verify_quant.h"
 
 namespace difflet::cli {
 namespace {
@@ -74,6 +75,10 @@ void verify_target(const OptionValues& options, const Target& target, Context& c
 }  // namespace
 
 void run_verify(const OptionValues& options) {
+  if (verifies_quant(options)) {
+    run_verify_quant(options);
+    return;
+  }
   Log log(log_level(options));
   ThreadPool threads(static_cast<int>(options.integer("threads")));
   Context context{.log = log, .threads = threads};
