@@ -1,7 +1,9 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -43,6 +45,7 @@ struct Part {
   compile::ComponentQuant quant;
   compile::SmoothVectors smooth;
   std::vector<compile::NamedTensors> samples;
+  std::map<std::string, double> worst;  // by group: the largest relative error that was measured
 };
 
 // The folder to be written, without a slash at its end.
@@ -117,6 +120,7 @@ class Quantisation {
   std::vector<pipelines::CopiedFile> files_beside() const;
   void check_disk(const std::vector<pipelines::CopiedFile>& files) const;
   void calibrate();
+  FluxPipeline& pipeline_to_run();
   void run_prompts();
   void smooth(Part& part);
   void measure(Part& part);
@@ -127,7 +131,7 @@ class Quantisation {
   fs::path model_, output_;
   compile::BuildOptions build_;
   std::unique_ptr<pipelines::Observer> progress_;
-  std::unique_ptr<FluxPipeline> pipeline_;
+  std::unique_ptr<FluxPipeline> pipeline_, int8_pipeline_;
   pipelines::GenerateRequest request_;  // of the pipeline, resolved
   std::optional<ComponentFolder> component_;
   CalibrationSource source_;
@@ -191,7 +195,8 @@ void Quantisation::add(const std::string& name, const std::string& folder,
                     .graph = std::nullopt,
                     .quant = {},
                     .smooth = {},
-                    .samples = {}});
+                    .samples = {},
+                    .worst = {}});
 }
 
 // Which layers; components without any are left as they are.
@@ -273,6 +278,25 @@ void Quantisation::check_disk(const std::vector<pipelines::CopiedFile>& files) c
         readable_bytes(needed), readable_bytes(free));
 }
 
+// The pipeline that prompts run through: with w8a16 weights, which change next to nothing, where floats
+// do not fit into memory.
+FluxPipeline& Quantisation::pipeline_to_run() {
+  try {
+    pipeline_->prepare(request_);
+    return *pipeline_;
+  } catch (const Error& e) {
+    if (e.code() != ErrorCode::ResourceExhausted) {
+      throw;
+    }
+    context_->log.warn("calibration runs the model in w8a16: {}", e.message());
+  }
+  compile::BuildOptions build = build_;
+  build.quant.mode = graph::WeightQuant::W8A16;
+  int8_pipeline_ = std::make_unique<FluxPipeline>(
+      model_, pipelines::PipelineOptions{.build = build, .artifacts = {}, .sizes = {}}, *context_);
+  return *int8_pipeline_;
+}
+
 void Quantisation::run_prompts() {
   pipelines::CalibrationRun run{.prompts = source_.prompts, .request = request_, .layers = {}};
   for (const Part& part : parts_) {
@@ -280,15 +304,8 @@ void Quantisation::run_prompts() {
       run.layers[part.name].push_back(layer);
     }
   }
-  pipelines::Calibration done;
-  try {
-    done = pipelines::calibrate(*pipeline_, run, build_, *context_, *progress_);
-  } catch (Error& e) {
-    if (e.code() == ErrorCode::ResourceExhausted) {
-      e.add_context("calibration runs the model in floats (--calibration none leaves it out)");
-    }
-    throw;
-  }
+  pipelines::Calibration done =
+      pipelines::calibrate(pipeline_to_run(), run, build_, *context_, *progress_);
   statistics_ = std::move(done.statistics);
   for (Part& part : parts_) {
     part.samples = std::move(done.samples[part.name]);
@@ -414,6 +431,9 @@ Json as_json(const Part& part) {
                       {"kept", size.kept},
                       {"bytes_before", size.before},
                       {"bytes_after", size.after}});
+    if (const auto worst = part.worst.find(size.group); worst != part.worst.end()) {
+      groups.back()["worst_error"] = worst->second;
+    }
   }
   const Totals totals = totals_of(part);
   return {{"event", "component"},
@@ -433,9 +453,12 @@ void print_part(const Part& part) {
   print(fmt::format("{} ({}): {} -> {}\n", part.name, part.quant.label(),
                     readable_bytes(totals.before), readable_bytes(totals.after)));
   for (const compile::GroupSize& size : group_sizes(part.quant, part.source->checkpoint())) {
-    print(fmt::format("  {:<18} {:>4} layers, {:>3} kept, {:>10} -> {:>10}\n", size.group,
-                      size.layers, size.kept, readable_bytes(size.before),
-                      readable_bytes(size.after)));
+    const auto worst = part.worst.find(size.group);
+    print(fmt::format(
+        "  {:<18} {:>4} layers, {:>3} kept, {:>10} -> {:>10}{}\n", size.group, size.layers,
+        size.kept, readable_bytes(size.before), readable_bytes(size.after),
+        worst == part.worst.end() ? ""
+                                  : fmt::format(", relative error up to {:.1e}", worst->second)));
   }
   for (const auto& [name, layer] : part.quant.layers) {
     if (layer.mode == graph::WeightQuant::None) {

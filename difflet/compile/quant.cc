@@ -182,16 +182,22 @@ LinearQuantPlan ComponentQuant::plan() const {
 std::string ComponentQuant::label() const {
   std::map<std::string, std::set<std::string_view>> modes;
   bool any = false;
+  bool smoothed = false;
+  bool plain = false;  // a w8a8 layer that is not smoothed
   for (const auto& [weight, layer] : layers) {
     modes[layer.group].insert(layer_text(layer));
     any = any || layer.mode != WeightQuant::None;
+    smoothed = smoothed || layer.smooth;
+    plain = plain || (layer.mode == WeightQuant::W8A8 && !layer.smooth);
   }
   if (!any) {
     return "";
   }
-  std::string label(graph::enum_name(mode));
+  const std::string_view usual =
+      mode == WeightQuant::W8A8 && smoothed && !plain ? kSmoothed : graph::enum_name(mode);
+  std::string label(usual);
   for (const auto& [group, found] : modes) {
-    if (found.size() > 1 || *found.begin() != graph::enum_name(mode)) {
+    if (found.size() > 1 || *found.begin() != usual) {
       label += fmt::format(",{}={}", group, found.size() > 1 ? "mixed" : *found.begin());
     }
   }

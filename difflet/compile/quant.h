@@ -54,7 +54,7 @@ struct ComponentQuant {
   bool stored = false;                                    // the folder holds the int8 weights
 
   LinearQuantPlan plan() const;
-  // "w8a8", "w8a8,double.mlp=none"; "mixed" where layers of a group differ. Empty without a plan.
+  // "w8a8+smooth", "w8a8,double.mlp=none"; "mixed" where layers of a group differ. Empty without a plan.
   std::string label() const;
 };
 

@@ -86,6 +86,11 @@ TEST_F(Quant, ModesAndGroups) {
   EXPECT_EQ(quantised("w8a8").plan().size(), 4U);
   EXPECT_EQ(quantised("w8a8").label(), "w8a8");
   EXPECT_EQ(quantised("none").label(), "");
+  ComponentQuant smooth = quantised("w8a8");
+  for (auto& [weight, layer] : smooth.layers) {
+    layer.smooth = true;
+  }
+  EXPECT_EQ(smooth.label(), "w8a8+smooth");
   EXPECT_TRUE(quantised("none").plan().empty());
 
   const ComponentQuant mixed = quantised("w8a8", "mlp=w8a16,block.1.w1.weight=none");

@@ -1,0 +1,277 @@
+// difflet quantize, from arguments to a folder that other commands load.
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "tests/cli/process.h"
+#include <gmock/gmock.h>
+
+#include "difflet/base/json.h"
+#include "difflet/io/checkpoint.h"
+#include "difflet/io/image.h"
+
+namespace difflet::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using Arguments = std::vector<std::string>;
+
+void write(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
+
+class Quantize : public ::testing::Test {
+ protected:
+  Arguments words(const Arguments& more, const std::string& output = "out") const {
+    Arguments all{"quantize",
+                  "--model",
+                  model_.string(),
+                  "--output",
+                  (folder_ / output).string(),
+                  "--quiet",
+                  "--threads",
+                  "2",
+                  "--max-sequence-length",
+                  "16"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  // One short prompt, two steps.
+  Arguments calibrated(const Arguments& more = {}) {
+    write(folder_ / "prompts.txt", "a circle\n");
+    Arguments all{"--quant", "w8a8",          "--steps",
+                  "2",       "--calibration", (folder_ / "prompts.txt").string()};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  // The events of a run that must succeed.
+  std::vector<Json> events(const Arguments& more, const std::string& output = "out") {
+    Arguments all = words(more, output);
+    all.emplace_back("--json");
+    const ProcessResult result = run_difflet(all);
+    EXPECT_EQ(result.status, 0) << result.err;
+    std::vector<Json> events;
+    std::istringstream lines(result.out);
+    for (std::string line; std::getline(lines, line);) {
+      events.push_back(parse_json(line, "event"));
+    }
+    return events;
+  }
+  // Refused, and nothing is left.
+  void refused(const Arguments& more, const std::string& part, const ProcessOptions& options = {},
+               ErrorCode code = ErrorCode::InvalidArgument) {
+    expect_refused(words(more), exit_status(code), part, options);
+    EXPECT_FALSE(fs::exists(folder_ / "out")) << part;
+    EXPECT_FALSE(fs::exists(folder_ / "out.partial")) << part;
+  }
+  io::Image picture(const fs::path& model, const Arguments& more = {}) {
+    Arguments all{"generate",
+                  "--model",
+                  model.string(),
+                  "--output",
+                  (folder_ / "x.png").string(),
+                  "--prompt",
+                  "a moon",
+                  "--quiet",
+                  "--max-sequence-length",
+                  "16",
+                  "--steps",
+                  "2",
+                  "--artifact",
+                  "off"};
+    all.insert(all.end(), more.begin(), more.end());
+    const ProcessResult result = run_difflet(all);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return io::read_png(folder_ / "x.png");
+  }
+
+  TemporaryFolder folder_;
+  fs::path model_ = fs::path(DIFFLET_SOURCE_DIR) / "demo";
+};
+
+TEST_F(Quantize, TheFolderMakesThePicturesOfQuantInOneGo) {
+  const ProcessResult result = run_difflet(words({"--quant", "w8a16"}));
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  EXPECT_THAT(result.out, HasSubstr("transformer (w8a16): "));
+  EXPECT_THAT(result.out, HasSubstr("double.attention"));
+  EXPECT_THAT(result.out, HasSubstr("text_encoder_2 (w8a16): "));
+  EXPECT_TRUE(result.out.ends_with((folder_ / "out").string() + "\n"));
+  const io::Image stored = picture(folder_ / "out");
+  EXPECT_EQ(stored.rgb, picture(model_, {"--quant", "w8a16"}).rgb);
+  EXPECT_NE(stored.rgb, picture(model_).rgb);
+  EXPECT_EQ(files_in(folder_ / "out"), files_in(model_));
+  // Large files that did not change are the same ones.
+  const std::string vae = "vae/diffusion_pytorch_model.safetensors";
+  EXPECT_TRUE(fs::equivalent(folder_ / "out" / vae, model_ / vae) ||
+              fs::file_size(folder_ / "out" / vae) == fs::file_size(model_ / vae));
+}
+
+TEST_F(Quantize, W8a8IsSmoothedAndMeasuredOnPrompts) {
+  const std::vector<Json> all =
+      events(calibrated({"--save-calibration", (folder_ / "s.safetensors").string()}));
+  std::map<std::string, Json> components;
+  for (const Json& event : all) {
+    if (event.at("event") == "component") {
+      components[event.at("name")] = event;
+    }
+  }
+  ASSERT_EQ(components.size(), 2U);
+  for (const auto& [name, event] : components) {
+    EXPECT_TRUE(event.at("measured").get<bool>());
+    EXPECT_GT(event.at("smoothed").get<int>(), 0);
+    EXPECT_LT(event.at("bytes_after"), event.at("bytes_before"));
+    const Json config = read_json_file(folder_ / "out" / name / "config.json");
+    EXPECT_EQ(config.at("quantization_config").at("quant_method"), "difflet");
+    EXPECT_EQ(config.at("quantization_config").at("kept"), event.at("kept"));
+    const io::Checkpoint written = io::Checkpoint::open(folder_ / "out" / name);
+    for (const auto& layer : config.at("quantization_config").at("layers").items()) {
+      EXPECT_EQ(layer.value(), "w8a8+smooth");
+      EXPECT_EQ(written.entry(layer.key() + "_int8").dtype, DType::I8);
+      EXPECT_EQ(written.entry(layer.key() + "_smooth").dtype, DType::F32);
+    }
+    for (const auto& layer : event.at("kept").items()) {
+      EXPECT_THAT(layer.value().get<std::string>(), HasSubstr("relative error"));
+      EXPECT_TRUE(written.has(layer.key()));
+    }
+  }
+  EXPECT_EQ(all.back().at("event"), "done");
+  (void)picture(folder_ / "out");
+
+  // The statistics alone give the same weights.
+  events({"--quant", "w8a8", "--calibration", (folder_ / "s.safetensors").string()}, "again");
+  const io::Checkpoint one = io::Checkpoint::open(folder_ / "out/text_encoder_2");
+  const io::Checkpoint two = io::Checkpoint::open(folder_ / "again/text_encoder_2");
+  for (const std::string& name : two.names()) {
+    if (one.has(name)) {
+      EXPECT_TRUE(std::ranges::equal(one.tensor(name).bytes(), two.tensor(name).bytes())) << name;
+    }
+  }
+}
+
+TEST_F(Quantize, GroupsAndComponentsNarrowIt) {
+  const auto all =
+      events({"--quant", "w8a16", "--component", "transformer", "--quant-groups", "single.*=none"});
+  int components = 0;
+  for (const Json& event : all) {
+    if (event.at("event") == "component") {
+      ++components;
+      EXPECT_EQ(event.at("name"), "transformer");
+      for (const Json& group : event.at("groups")) {
+        const bool single = group.at("group").get<std::string>().starts_with("single.");
+        EXPECT_EQ(group.at("kept"), single ? group.at("layers") : Json(0));
+      }
+    }
+  }
+  EXPECT_EQ(components, 1);
+  EXPECT_FALSE(
+      read_json_file(folder_ / "out/text_encoder_2/config.json").contains("quantization_config"));
+  (void)picture(folder_ / "out");
+}
+
+TEST_F(Quantize, OneComponentOnItsInputs) {
+  HostTensor ids(DType::I32, {1, 8});
+  io::write_safetensors(folder_ / "in.safetensors", {{"input_ids", ids}});
+  const std::string inputs = (folder_ / "in.safetensors").string();
+  model_ /= "text_encoder_2";
+  const auto all = events({"--quant", "w8a8", "--inputs", inputs});
+  EXPECT_TRUE(fs::exists(folder_ / "out/model.safetensors"));
+  const ProcessResult result =
+      run_difflet({"eval", "--model", (folder_ / "out").string(), "--inputs", inputs, "--output",
+                   (folder_ / "o.safetensors").string(), "--quiet", "--artifact", "off"});
+  EXPECT_EQ(result.status, 0) << result.err;
+}
+
+TEST_F(Quantize, RefusesWhatCannotBe) {
+  refused({"--quant", "w4a4"}, "w8a16");
+  refused({"--quant", "none"}, "nothing to quantise");
+  refused({"--quant", "w8a16", "--component", "vae"}, "no layers that can be quantised");
+  refused({"--quant", "w8a16", "--component", "nose"}, "no component 'nose'", {},
+          ErrorCode::NotFound);
+  refused({"--quant", "w8a16", "--quant-groups", "time_text_embed*=w8a8"}, "time_text_embed");
+  refused({"--quant", "w8a16", "--quant-groups", "nose=w8a8"}, "the groups are");
+  refused({"--quant", "w8a16", "--quant-groups", "*=none"}, "leave nothing to quantise");
+  refused({"--quant", "w8a16", "--save-calibration", "x.safetensors"}, "nothing is run");
+}
+
+TEST_F(Quantize, RefusesCalibrationsThatDoNotFit) {
+  const auto with = [&](const std::string& file, const std::string& part,
+                        ErrorCode code = ErrorCode::InvalidArgument) {
+    refused({"--quant", "w8a8", "--calibration", (folder_ / file).string()}, part, {}, code);
+  };
+  with("absent.txt", "absent.txt", ErrorCode::NotFound);
+  write(folder_ / "empty.txt", "");
+  with("empty.txt", "holds no prompt");
+  write(folder_ / "blank.txt", " \n\n\t\n");
+  with("blank.txt", "holds no prompt");
+  write(folder_ / "binary.txt", std::string("a\nb\xff\n"));
+  with("binary.txt", "not text in UTF-8, one prompt a line (line 2)");
+  write(folder_ / "zero.txt", std::string("a\0b", 3));
+  with("zero.txt", "(line 1)");
+  write(folder_ / "large.txt", std::string(2'000'000, 'x'));
+  with("large.txt", "larger than", ErrorCode::ResourceExhausted);
+  io::write_safetensors(folder_ / "weights.safetensors", {{"a", HostTensor(DType::F32, {1})}});
+  with("weights.safetensors", "not a file of calibration statistics");
+  io::write_safetensors(folder_ / "other.safetensors", {},
+                        {{"format", "difflet-calibration"}, {"class/transformer", "Other"}});
+  with("other.safetensors", "the calibration does not fit");
+  write(folder_ / "good.txt", "a\n");
+  model_ /= "transformer";
+  with("good.txt", "prompts take a whole pipeline");
+  refused({"--quant", "w8a8"}, "--calibration none");
+}
+
+TEST_F(Quantize, TouchesNoFolderThatHoldsSomething) {
+  fs::create_directory(folder_ / "out");
+  write(folder_ / "out/mine", "x");
+  expect_refused(words({"--quant", "w8a16"}), exit_status(ErrorCode::InvalidArgument),
+                 "is not empty");
+  EXPECT_EQ(files_in(folder_ / "out"), Arguments{"mine"});
+  fs::remove(folder_ / "out/mine");
+  events({"--quant", "w8a16", "--component", "text_encoder_2"});
+  EXPECT_TRUE(fs::exists(folder_ / "out/model_index.json"));
+  // A quantised folder is not quantised again.
+  model_ = folder_ / "out";
+  expect_refused(words({"--quant", "w8a16"}, "again"), exit_status(ErrorCode::InvalidArgument),
+                 "cannot be quantised again");
+  expect_refused(words({"--quant", "w8a16"}, "absent/again"), exit_status(ErrorCode::NotFound),
+                 "there is no folder");
+  write(folder_ / "file", "x");
+  expect_refused(words({"--quant", "w8a16"}, "file"), exit_status(ErrorCode::InvalidArgument),
+                 "it is not a folder");
+}
+
+TEST_F(Quantize, NeedsAPlaceToWriteTo) {
+  if (::getuid() == 0) {
+    fs::permissions(folder_.path(),
+                    fs::perms::owner_all | fs::perms::others_read | fs::perms::others_exec);
+    refused({"--quant", "w8a16"}, "Permission denied", {.user = 65534}, ErrorCode::Unavailable);
+  }
+  fs::create_directory(folder_ / "disk");
+  const ProcessResult result =
+      run_difflet(words({"--quant", "w8a16"}, "disk/out"), {.small_disk = folder_ / "disk"});
+  if (result.status != kNoMount) {
+    EXPECT_EQ(result.status, exit_status(ErrorCode::ResourceExhausted));
+    EXPECT_THAT(result.err, HasSubstr("of disk"));
+  }
+  // The size limit of a file stands in for a disk that fills up meanwhile.
+  refused({"--quant", "w8a16"}, "cannot write", {.file_limit = 500'000},
+          ErrorCode::ResourceExhausted);
+}
+
+TEST_F(Quantize, CtrlCLeavesNothing) {
+  Arguments all = words(calibrated());
+  std::erase(all, "--quiet");
+  *(std::ranges::find(all, "--steps") + 1) = "1000";
+  const ProcessResult result =
+      run_difflet(all, {.stop_signal = SIGINT, .stop_after = "step 2/1000"});
+  EXPECT_EQ(result.status, exit_status(ErrorCode::Cancelled)) << result.err;
+  EXPECT_LT(result.seconds_after_signal, 5);
+  EXPECT_EQ(files_in(folder_.path()), Arguments{"prompts.txt"});
+}
+
+}  // namespace
+}  // namespace difflet::testing
