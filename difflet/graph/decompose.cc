@@ -176,8 +176,13 @@ NodeId Expansion::operator()(const GroupNorm& op) {
   NodeId y = 0;
   if (op.statistics) {
     const Shape each{shape[0], 1, op.groups, 1};
-    const NodeId mean = b_.reshape(b_.slice(in_[3], 2, 0, 1), each);
-    const NodeId variance = b_.reshape(b_.slice(in_[3], 2, 1, 2), each);
+    const auto sum = [&](std::int64_t at) {
+      const NodeId both =
+          b_.add(b_.slice(in_[3], 2, at, at + 1), b_.slice(in_[3], 2, at + 2, at + 3));
+      return b_.reshape(both, each);
+    };
+    const NodeId mean = sum(0);
+    const NodeId variance = sum(1);
     y = b_.mul(b_.sub(x, mean), b_.unary(UnaryKind::Rsqrt, b_.add(variance, b_.f32(op.eps))));
   } else {
     y = normalize(center(x, axes), axes, op.eps);
@@ -192,7 +197,9 @@ NodeId Expansion::operator()(const GroupStatistics& op) {
   const NodeId off = b_.sub(x, mean);
   const NodeId variance = b_.reduce(ReduceKind::Mean, b_.mul(off, off), axes);
   const Shape each{b_.shape(x)[0], op.groups, 1};
-  return b_.concat({b_.reshape(mean, each), b_.reshape(variance, each)}, 2);
+  // In f32 nothing is left above it.
+  const NodeId rest = b_.broadcast(b_.f32(0), Shape{each[0], op.groups, 2});
+  return b_.concat({b_.reshape(mean, each), b_.reshape(variance, each), rest}, 2);
 }
 
 NodeId Expansion::operator()(const Softmax&) {

@@ -89,7 +89,7 @@ Type Inference::group_statistics(std::int64_t groups) const {
   const std::int64_t channels = x.shape[x.shape.rank() - 1];
   expect(groups >= 1 && channels % groups == 0, "{} channels do not divide into {} groups",
          channels, groups);
-  return {DType::F32, Shape{x.shape[0], groups, 2}};
+  return {DType::F32, Shape{x.shape[0], groups, 4}};
 }
 
 Type Inference::operator()(const GroupNorm& op) const {

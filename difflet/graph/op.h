@@ -356,7 +356,7 @@ struct RmsNorm {
     v("eps", s.eps), v("weight", s.weight);
   }
 };
-// (x [B, ..., C], weight [C], bias [C], statistics f32 [B, groups, 2]?): channels last, then `act`.
+// (x [B, ..., C], weight [C], bias [C], statistics f32 [B, groups, 4]?): channels last, then `act`.
 // Given statistics are those that GroupStatistics takes, of a whole whose part x is.
 struct GroupNorm {
   static constexpr std::string_view kName = "group_norm";
@@ -369,7 +369,7 @@ struct GroupNorm {
     v("groups", s.groups), v("eps", s.eps), v("act", s.act), v("statistics", s.statistics);
   }
 };
-// x [B, ..., C] -> f32 [B, groups, 2]: mean and mean squared deviation from it of each group of channels.
+// x [B, ..., C] -> f32 [B, groups, 4]: mean, mean squared deviation, and what each has beyond its f32.
 struct GroupStatistics {
   static constexpr std::string_view kName = "group_statistics";
   std::int64_t groups = 1;

@@ -53,7 +53,7 @@ constexpr std::string_view kAll = R"(graph "every \"op\"\x0a" mesh(dp=1, cfg=1, 
   %39 = reshape(%38) {shape=[1, 2, 6, 2]} : f32[1, 2, 6, 2]
   %40 = constant() {value=f32[2, 1](0, inf)} : f32[2, 1]
   %41 = rope(%39, %40, %40) {pairs=half} : f32[1, 2, 6, 2]
-  %42 = group_statistics(%41) : f32[1, 1, 2]
+  %42 = group_statistics(%41) : f32[1, 1, 4]
   return "sample"=%41, "index"=%21
 }
 )";

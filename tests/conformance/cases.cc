@@ -255,7 +255,7 @@ void add_norms(List& list) {
            {x({1, 9, 6}), gain({6}), weight({6})});
   list.add("given statistics",
            graph::GroupNorm{.groups = 2, .act = Activation::Silu, .statistics = true},
-           {x({2, 3, 5, 16}), gain({16}), weight({16}), f32({2, 2, 2}, 0.5, 1.5)});
+           {x({2, 3, 5, 16}), gain({16}), weight({16}), f32({2, 2, 4}, 0.5, 1.5)});
   list.add("4 groups", graph::GroupStatistics{.groups = 4}, {x({2, 3, 5, 16})});
   list.add("off centre", graph::GroupStatistics{.groups = 2}, {range({1, 40, 31, 4}, 30, 31)});
   list.add("rows", graph::Softmax{}, {range({2, 3, 37}, -30, 30)});

@@ -299,7 +299,7 @@ class Checker {
       return;
     }
     const auto [found, fresh] = statistics_.emplace(pass.node, type);
-    expect(type.dtype == DType::F32 && type.shape.rank() == 3 && type.shape[2] == 2 &&
+    expect(type.dtype == DType::F32 && type.shape.rank() == 3 && type.shape[2] == 4 &&
                found->second == type,
            "statistics of another shape");
   }

@@ -57,36 +57,50 @@ void write_rows(const KeptValue& value, const Place& place, RowRange rows, const
   }
 }
 
-// Statistics of a picture from those of its bands, by Chan's update: [B, groups, 2] f64 of mean and sum of
-// squared deviations, in units of rows.
+// Statistics of a picture from those of its bands, by Chan's update, in f64: GroupStatistics gives more than
+// f32 of each, so that the whole's are what they would be without bands.
 class Statistics {
  public:
   void add(const HostTensor& band, std::int64_t rows) {
-    const auto values = band.as<float>();
-    moments_.resize(values.size(), 0);
+    const auto parts = band.as<float>();
     shape_ = band.shape();
+    moments_.resize(parts.size() / 4);
     const auto n = static_cast<double>(rows);
     const double both = rows_ + n;
-    for (std::size_t i = 0; i + 1 < values.size(); i += 2) {
-      const double delta = static_cast<double>(values[i]) - moments_[i];
-      moments_[i] += delta * n / both;
-      moments_[i + 1] += static_cast<double>(values[i + 1]) * n + delta * delta * rows_ * n / both;
+    for (std::size_t i = 0; i < moments_.size(); ++i) {
+      const float* part = &parts[i * 4];
+      const double mean = static_cast<double>(part[0]) + static_cast<double>(part[2]);
+      const double variance = static_cast<double>(part[1]) + static_cast<double>(part[3]);
+      Moments& m = moments_[i];
+      const double delta = mean - m.mean;
+      m.mean += delta * n / both;
+      m.deviations += variance * n + delta * delta * rows_ * n / both;
     }
     rows_ = both;
   }
+  // f32 [B, groups, 4]
   HostTensor whole() const {
     HostTensor out(DType::F32, shape_);
-    const auto values = out.mutable_as<float>();
-    for (std::size_t i = 0; i + 1 < values.size(); i += 2) {
-      values[i] = static_cast<float>(moments_[i]);
-      values[i + 1] = static_cast<float>(moments_[i + 1] / rows_);
+    const auto parts = out.mutable_as<float>();
+    for (std::size_t i = 0; i < moments_.size(); ++i) {
+      put(moments_[i].mean, &parts[i * 4]);
+      put(moments_[i].deviations / rows_, &parts[i * 4 + 1]);
     }
     return out;
   }
 
  private:
+  // Squared deviations are summed in units of rows.
+  struct Moments {
+    double mean = 0, deviations = 0;
+  };
+  static void put(double value, float* part) {
+    part[0] = static_cast<float>(value);
+    part[2] = static_cast<float>(value - static_cast<double>(part[0]));
+  }
+
   Shape shape_;
-  std::vector<double> moments_;
+  std::vector<Moments> moments_;  // of each group of each picture
   double rows_ = 0;
 };
 

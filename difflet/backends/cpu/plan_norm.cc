@@ -223,15 +223,13 @@ void take_statistics(const Run& run, const RowwiseKernels& kernels, const GroupN
   }
 }
 
-// y of batch item b from its statistics; `mean_rstd` is room for [groups, 2].
-template <typename T>
+// y of batch item b from its statistics [groups, 2]; `mean_rstd` is room for as many.
 void apply_statistics(const Run& run, const RowwiseKernels& kernels, const GroupNormArgs& args,
-                      std::int64_t b, const T* stats, float* mean_rstd) {
+                      std::int64_t b, const double* stats, float* mean_rstd) {
   for (std::int64_t g = 0; g < args.groups; ++g) {
-    const auto variance = static_cast<double>(stats[g * 2 + 1]);
     mean_rstd[g * 2] = static_cast<float>(stats[g * 2]);
     mean_rstd[g * 2 + 1] =
-        static_cast<float>(1.0 / std::sqrt(variance + static_cast<double>(args.eps)));
+        static_cast<float>(1.0 / std::sqrt(stats[g * 2 + 1] + static_cast<double>(args.eps)));
   }
   run.threads->run(statistics_tasks(args.pixels), [&](std::int64_t c, int) {
     const std::int64_t p0 = c * kGroupNormPixels;
@@ -247,6 +245,22 @@ GroupNormArgs group_args(const Shape& shape, std::int64_t groups) {
   args.pixels = shape.elements() / std::max<std::int64_t>(1, args.batch * args.channels);
   args.groups = groups;
   return args;
+}
+
+// Statistics [groups, 2] as the op gives and takes them, [groups, 4]: f32 with what is left above it.
+void split_statistics(const double* stats, std::int64_t groups, float* parts) {
+  for (std::int64_t i = 0; i < groups * 2; ++i) {
+    float* part = parts + i / 2 * 4 + i % 2;
+    part[0] = static_cast<float>(stats[i]);
+    part[2] = static_cast<float>(stats[i] - static_cast<double>(part[0]));
+  }
+}
+
+void join_statistics(const float* parts, std::int64_t groups, double* stats) {
+  for (std::int64_t i = 0; i < groups * 2; ++i) {
+    const float* part = parts + i / 2 * 4 + i % 2;
+    stats[i] = static_cast<double>(part[0]) + static_cast<double>(part[2]);
+  }
 }
 
 // Room for the sums of one batch item, f64 [tasks, groups, 2].
@@ -270,26 +284,24 @@ void plan_group_norm(Planner& p, NodeId id, const graph::GroupNorm& op) {
   const View stats = p.temporary(DType::I64, Shape{op.groups, 2});  // f64
   const View mean_rstd = p.temporary(DType::F32, Shape{op.groups, 2});
   const RowwiseKernels* kernels = &p.rowwise();
-  p.add_step(
-      id, op.statistics ? "group_norm.given" : "group_norm",
-      [=, given = op.statistics](const Run& run) {
-        GroupNormArgs args = shape_args;
-        args.x = const_rows(run, x, x.offset, args.channels);
-        args.y = out_rows(run, y, y.offset, args.channels);
-        args.weight = run.at<float>(weight);
-        args.bias = run.at<float>(bias);
-        for (std::int64_t b = 0; b < args.batch; ++b) {
-          if (given) {
-            apply_statistics(run, *kernels, args, b, run.at<float>(sums) + b * args.groups * 2,
-                             run.at<float>(mean_rstd));
-          } else {
-            take_statistics(run, *kernels, args, b, run.at<double>(sums), run.at<double>(stats));
-            apply_statistics(run, *kernels, args, b, run.at<double>(stats),
-                             run.at<float>(mean_rstd));
-          }
-        }
-      },
-      {&x, &y, &weight, &bias, &sums, &stats, &mean_rstd});
+  p.add_step(id, op.statistics ? "group_norm.given" : "group_norm",
+             [=, given = op.statistics](const Run& run) {
+               GroupNormArgs args = shape_args;
+               args.x = const_rows(run, x, x.offset, args.channels);
+               args.y = out_rows(run, y, y.offset, args.channels);
+               args.weight = run.at<float>(weight);
+               args.bias = run.at<float>(bias);
+               for (std::int64_t b = 0; b < args.batch; ++b) {
+                 auto* values = run.at<double>(stats);
+                 if (given) {
+                   join_statistics(run.at<float>(sums) + b * args.groups * 4, args.groups, values);
+                 } else {
+                   take_statistics(run, *kernels, args, b, run.at<double>(sums), values);
+                 }
+                 apply_statistics(run, *kernels, args, b, values, run.at<float>(mean_rstd));
+               }
+             },
+             {&x, &y, &weight, &bias, &sums, &stats, &mean_rstd});
   target.finish(p, id);
 }
 
@@ -308,8 +320,7 @@ void plan_group_statistics(Planner& p, NodeId id, const graph::GroupStatistics& 
                for (std::int64_t b = 0; b < args.batch; ++b) {
                  auto* values = run.at<double>(stats);
                  take_statistics(run, *kernels, args, b, run.at<double>(sums), values);
-                 std::copy(values, values + args.groups * 2,
-                           run.at<float>(y) + b * args.groups * 2);
+                 split_statistics(values, args.groups, run.at<float>(y) + b * args.groups * 4);
                }
              },
              {&x, &y, &sums, &stats});

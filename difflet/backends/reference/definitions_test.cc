@@ -82,21 +82,21 @@ TEST(Definition, GroupNormTakesItsStatisticsOverPixelsAndChannelsOfAGroup) {
 
 TEST(Definition, GroupStatisticsAreMeanAndMeanSquaredDeviation) {
   const auto y = run(R"(%0 = input() {name="x", shape=[1, 2, 2]} : f32[1, 2, 2]
-                        %1 = group_statistics(%0) {groups=2} : f32[1, 2, 2]
+                        %1 = group_statistics(%0) {groups=2} : f32[1, 2, 4]
                         return "y"=%1)",
                      {floats({1, 2, 2}, {1, 2, 5, 2})});
-  expect_near(y, {3, 4, 2, 0});
+  expect_near(y, {3, 4, 0, 0, 2, 0, 0, 0});
 }
 
 TEST(Definition, GroupNormTakesGivenStatistics) {
-  // Two groups of one channel, means 1 and 2, variances 1 and 6 plus eps 3.
-  const auto y =
-      run(R"(%0 = input() {name="x", shape=[1, 2, 2]} : f32[1, 2, 2]
+  // Two groups of one channel, means 1 and 1.5 + 0.5, variances 0.5 + 0.5 and 6 plus eps 3.
+  const auto y = run(R"(%0 = input() {name="x", shape=[1, 2, 2]} : f32[1, 2, 2]
                         %1 = input() {name="w", shape=[2]} : f32[2]
-                        %2 = input() {name="s", shape=[1, 2, 2]} : f32[1, 2, 2]
+                        %2 = input() {name="s", shape=[1, 2, 4]} : f32[1, 2, 4]
                         %3 = group_norm(%0, %1, %1, %2) {groups=2, eps=3, statistics=true} : f32[1, 2, 2]
                         return "y"=%3)",
-          {floats({1, 2, 2}, {1, 2, 3, 5}), floats({2}, {4, 6}), floats({1, 2, 2}, {1, 1, 2, 6})});
+                     {floats({1, 2, 2}, {1, 2, 3, 5}), floats({2}, {4, 6}),
+                      floats({1, 2, 4}, {1, 0.5, 0, 0.5, 1.5, 6, 0.5, 0})});
   expect_near(y, {4, 6, 8, 12});
 }
 

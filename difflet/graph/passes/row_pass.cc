@@ -451,7 +451,7 @@ class RowPass::Cutter {
         norm != nullptr && pass_.held_.statistics.contains(id)) {
       norm->statistics = true;
       inputs.push_back(to().add(Input{fmt::format("statistics.{}", id), DType::F32,
-                                      Shape{node.type.shape[0], norm->groups, 2}, Binding::Request},
+                                      Shape{node.type.shape[0], norm->groups, 4}, Binding::Request},
                                 {}));
     }
     NodeId made = to().add(std::move(op), std::move(inputs));
