@@ -240,6 +240,14 @@ constexpr std::array kOptions{
         .commands =
             "run generate eval inspect compile cache-lookup cache-explain-key bench-roofline",
         .effect = kCompile},
+    OptionDecl{.name = "vae-memory-limit",
+               .type = Size,
+               .fallback_note = "none: the whole picture at once",
+               .help =
+                   "memory besides weights that decoding a picture may take (K, M, G; M without); "
+                   "less costs time",
+               .commands = "run generate eval inspect compile cache-lookup cache-explain-key",
+               .effect = kCompile},
     OptionDecl{.name = "artifact",
                .fallback = "auto",
                .choices = "auto require off",

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "difflet/base/error.h"
+#include "difflet/base/units.h"
 
 namespace difflet {
 namespace {
@@ -91,6 +92,9 @@ void check_value(const OptionDecl& option, std::string_view value) {
         wrong_value(option, value, "an integer in " + allowed_values(option));
       }
       return;
+    case OptionType::Size:
+      (void)parse_bytes(value, fmt::format("--{}", option.name));
+      return;
     case OptionType::Text:
       if (!option.choices.empty() && !has_word(option.choices, value)) {
         wrong_value(option, value, allowed_values(option));
@@ -154,6 +158,8 @@ std::string allowed_values(const OptionDecl& option) {
       return fmt::format("{:g} ... {:g}", option.min, option.max);
     case OptionType::Seed:
       return "-2^63 ... 2^64 - 1";
+    case OptionType::Size:
+      return "512M, 2G";
     case OptionType::Text: {
       const auto all = words(option.choices);
       std::string out;
@@ -254,6 +260,11 @@ std::string OptionValues::text(std::string_view name) const {
 std::optional<std::int64_t> OptionValues::optional_integer(std::string_view name) const {
   const auto value = optional_text(name);
   return value ? parse_whole<std::int64_t>(*value) : std::nullopt;
+}
+
+std::optional<std::size_t> OptionValues::optional_bytes(std::string_view name) const {
+  const auto value = optional_text(name);
+  return value ? std::optional(parse_bytes(*value, fmt::format("--{}", name))) : std::nullopt;
 }
 
 std::int64_t OptionValues::integer(std::string_view name) const {

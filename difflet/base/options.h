@@ -2,6 +2,7 @@
 // values all come from these tables.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -12,7 +13,8 @@
 
 namespace difflet {
 
-enum class OptionType { Flag, Integer, Number, Seed, Text, Path };
+// Size: bytes, as parse_bytes() takes them.
+enum class OptionType { Flag, Integer, Number, Seed, Size, Text, Path };
 
 // Whether another value means another compiled program, or only another run of it.
 enum class OptionEffect { Compile, Run };
@@ -75,6 +77,7 @@ class OptionValues {
   std::optional<std::int64_t> optional_integer(std::string_view name) const;
   double number(std::string_view name) const;
   std::uint64_t seed(std::string_view name) const;
+  std::optional<std::size_t> optional_bytes(std::string_view name) const;
   std::string text(std::string_view name) const;
   std::optional<std::string> optional_text(std::string_view name) const;
   std::vector<std::string> texts(std::string_view name) const;  // all values given

@@ -87,6 +87,7 @@ void run_eval(const OptionValues& options) {
       compile::ComponentFolder::open(place.folder, place.class_name, options.text("variant"), log);
   compile::quantise(std::array{&folder}, build.quant);
   check_no_weights(output, folder.checkpoint());
+  check_picture_limit(options, folder);
   const compile::NamedTensors inputs = read_inputs(options.text("inputs"));
 
   const std::unique_ptr<ThreadPool> threads = starting.get();

@@ -23,6 +23,8 @@ std::string_view type_name(OptionType type) {
       return "INTEGER";
     case OptionType::Number:
       return "NUMBER";
+    case OptionType::Size:
+      return "SIZE";
     case OptionType::Text:
       return "TEXT";
     case OptionType::Path:

@@ -44,6 +44,7 @@ struct Row {
   Stored stored;
   runtime::MemoryReport planned;
   Split split;
+  std::string bands;  // how the picture is computed within --vae-memory-limit; empty without
   QuantSizes quant;
 };
 
@@ -92,6 +93,7 @@ Json as_json(const Row& row) {
            {{"weights", row.planned.weight_bytes},
             {"activations", row.planned.arena_bytes},
             {"scratch", row.planned.scratch_bytes}}},
+          {"bands", row.bands.empty() ? Json() : Json(row.bands)},
           {"quant", as_json(row.quant)},
           {"split",
            {{"request_nodes", row.split.request_nodes},
@@ -109,6 +111,9 @@ void print_row(const Row& row) {
       row.name, row.class_name, row.stored.parameters, text_of(row.stored),
       readable_bytes(row.planned.weight_bytes), readable_bytes(row.planned.arena_bytes),
       readable_bytes(row.planned.scratch_bytes)));
+  if (!row.bands.empty()) {
+    print(fmt::format("{:<16} {}\n", "", row.bands));
+  }
   for (const std::string& line : lines(row.quant)) {
     print(fmt::format("{:<16} {}\n", "", line));
   }
@@ -131,21 +136,23 @@ class Inspector {
   Row inspect(const std::string& name, const ComponentFolder& folder,
               const ProgramSize& size) const {
     const graph::Graph graph = trace(folder, size);
-    const compile::StagedPrograms staged = programs(graph);
+    const compile::StagedPrograms staged = programs(folder, graph);
+    const bool limited = options_of(folder).picture_memory_limit > 0;
     return {.name = name,
             .class_name = folder.class_name(),
             .stored = count(folder),
             .planned = compile::planned_memory(staged, backend_, context_, load_),
             .split = split_of(graph, capacity()),
+            .bands = limited ? staged.step.notes.front() : "",
             .quant = quant_sizes(folder, size, staged)};
   }
   graph::Graph trace(const ComponentFolder& folder, const ProgramSize& size) const {
     return folder.trace(pipelines::flux_shapes(folder.model(), size), dtype_option(options_));
   }
   // What moved between the programs, then what runs each op of each.
-  std::vector<std::string> why(const graph::Graph& graph) const {
+  std::vector<std::string> why(const ComponentFolder& folder, const graph::Graph& graph) const {
     std::vector<std::string> lines = split_of(graph, capacity()).notes;
-    const compile::StagedPrograms staged = programs(graph);
+    const compile::StagedPrograms staged = programs(folder, graph);
     for (const runtime::CompiledProgram* program : staged.all()) {
       for (const std::string& line : program->notes) {
         lines.push_back(fmt::format("{}: {}", program->name, line));
@@ -182,11 +189,17 @@ class Inspector {
     }
     const graph::Graph floats =
         folder.trace_float(pipelines::flux_shapes(folder.model(), size), dtype_option(options_));
-    return measure_quant(quant, staged, programs(floats), options_.text("dtype"));
+    return measure_quant(quant, staged, programs(folder, floats), options_.text("dtype"));
   }
   std::int64_t capacity() const { return options_.integer("schedule-capacity"); }
-  compile::StagedPrograms programs(const graph::Graph& graph) const {
-    return compile::compile_programs(graph, capacity(), backend_, context_, load_);
+  runtime::BackendOptions options_of(const ComponentFolder& folder) const {
+    runtime::BackendOptions own = load_;
+    own.picture_memory_limit = folder.model().makes_picture() ? picture_memory_limit(options_) : 0;
+    return own;
+  }
+  compile::StagedPrograms programs(const ComponentFolder& folder,
+                                   const graph::Graph& graph) const {
+    return compile::compile_programs(graph, capacity(), backend_, context_, options_of(folder));
   }
 
   const OptionValues& options_;
@@ -222,11 +235,12 @@ void inspect_component(const OptionValues& options, const Inspector& inspector,
   const std::string name = options.text("component");
   const auto place = pipelines::find_component(model_folder(options), name);
   const ComponentFolder folder = inspector.open(place);
+  check_picture_limit(options, folder);
   if (options.flag("graph") || options.flag("why")) {
     const graph::Graph graph = inspector.trace(folder, size);
     print(options.flag("graph") ? graph::print(graph) : "");
     for (const std::string& line :
-         options.flag("why") ? inspector.why(graph) : std::vector<std::string>{}) {
+         options.flag("why") ? inspector.why(folder, graph) : std::vector<std::string>{}) {
       print(line + "\n");
     }
     return;

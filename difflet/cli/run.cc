@@ -54,7 +54,7 @@ std::size_t compiled_bytes(const Target& target, const compile::BuildOptions& bu
   for (const models::ShapeMap& shapes : target.shapes) {
     const compile::StagedPrograms programs = compile::compile_programs(
         target.folder->trace(shapes, build.dtype), build.schedule_capacity, *build.backend, context,
-        build.backend_options);
+        compile::for_component(build, *target.folder).backend_options);
     for (const runtime::CompiledProgram* program : programs.all()) {
       bytes += program->code.size();
       for (const runtime::WeightPiece& piece : program->pieces) {

@@ -57,6 +57,16 @@ fs::path cache_dir(const OptionValues& options) {
   return *home / ".cache" / "difflet";
 }
 
+std::size_t picture_memory_limit(const OptionValues& options) {
+  const bool known = find_option(options.command(), "vae-memory-limit") != nullptr;
+  return known ? options.optional_bytes("vae-memory-limit").value_or(0) : 0;
+}
+
+void check_picture_limit(const OptionValues& options, const compile::ComponentFolder& folder) {
+  check(picture_memory_limit(options) == 0 || folder.model().makes_picture(),
+        ErrorCode::InvalidArgument, "--vae-memory-limit: {} makes no picture", folder.class_name());
+}
+
 compile::QuantRequest quant_request(const OptionValues& options) {
   return compile::parse_quant_request(options.optional_text("quant"),
                                       options.optional_text("quant-groups"));
@@ -72,6 +82,7 @@ compile::BuildOptions build_options(const OptionValues& options) {
   if (find_option(options.command(), "schedule-capacity") != nullptr) {
     build.schedule_capacity = options.integer("schedule-capacity");
   }
+  build.backend_options.picture_memory_limit = picture_memory_limit(options);
   return build;
 }
 
@@ -223,6 +234,9 @@ void Targets::add_pipeline(const OptionValues& options, Context& context) {
       all_.push_back({r->name(), &r->folder(), pipeline_->shapes(*r, request)});
     }
   }
+  if (!wanted.empty() && !all_.empty()) {
+    check_picture_limit(options, *all_.front().folder);
+  }
   check(!all_.empty(), ErrorCode::NotFound, "{}: no component '{}' that is compiled",
         options.text("model"), wanted);
   if (!wanted.empty()) {
@@ -235,6 +249,7 @@ void Targets::add_component(const OptionValues& options, Context& context) {
   const auto place = pipelines::find_component(model_folder(options), options.text("component"));
   folder_ = compile::ComponentFolder::open(place.folder, place.class_name, options.text("variant"),
                                            context.log);
+  check_picture_limit(options, *folder_);
   compile::quantise(std::array{&*folder_}, quant_request(options));
   all_.push_back(
       {component_name(options, *folder_), &*folder_, {input_shapes(options.text("inputs"))}});

@@ -17,6 +17,10 @@ namespace difflet::cli {
 // --cache-dir, else $XDG_CACHE_HOME/difflet, else ~/.cache/difflet. Throws InvalidArgument when there is
 // none of them.
 std::filesystem::path cache_dir(const OptionValues& options);
+// --vae-memory-limit in bytes; 0 without it.
+std::size_t picture_memory_limit(const OptionValues& options);
+// Throws InvalidArgument for --vae-memory-limit on a component that makes no picture.
+void check_picture_limit(const OptionValues& options, const compile::ComponentFolder& folder);
 // --quant and --quant-groups.
 compile::QuantRequest quant_request(const OptionValues& options);
 compile::BuildOptions build_options(const OptionValues& options);

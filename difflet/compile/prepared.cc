@@ -36,6 +36,10 @@ artifact::Identity identity_without_source(const ComponentFolder& folder,
   identity.mesh = build.mesh;
   identity.dtype = build.dtype;
   identity.options["schedule_capacity"] = build.schedule_capacity;
+  if (const std::size_t limit = for_component(build, folder).backend_options.picture_memory_limit;
+      limit > 0) {
+    identity.options["vae_memory_limit"] = static_cast<std::int64_t>(limit);
+  }
   if (const std::string quant = folder.quant().label(); !quant.empty()) {
     identity.options["quant"] = quant;
   }
@@ -113,6 +117,13 @@ void check_pieces(const std::vector<std::shared_ptr<const runtime::PackedWeights
 
 }  // namespace
 
+BuildOptions for_component(BuildOptions build, const ComponentFolder& folder) {
+  if (!folder.model().makes_picture()) {
+    build.backend_options.picture_memory_limit = 0;
+  }
+  return build;
+}
+
 artifact::Identity identity_of(const ComponentFolder& folder,
                                std::span<const models::ShapeMap> shapes, const BuildOptions& build,
                                const fs::path& store, Context& context) {
@@ -129,7 +140,11 @@ artifact::Identity identity_of(const ComponentFolder& folder,
 Prepared::Prepared(std::string name, const ComponentFolder& folder,
                    std::vector<models::ShapeMap> shapes, std::size_t current,
                    const BuildOptions& build, const ArtifactUse& use, Context& context)
-    : name_(std::move(name)), folder_(&folder), build_(build), use_(use), context_(&context) {
+    : name_(std::move(name)),
+      folder_(&folder),
+      build_(for_component(build, folder)),
+      use_(use),
+      context_(&context) {
   require(current < shapes.size(), "shapes without the current one");
   const Stopwatch trace;
   graph_ = folder.trace(shapes[current], build.dtype, build.mesh);
@@ -148,7 +163,9 @@ Prepared::Prepared(std::string name, const ComponentFolder& folder,
     const Stopwatch compile;
     programs_ = compile_programs(graph_, build_.schedule_capacity, *build_.backend, context,
                                  build_.backend_options);
-    context.record(name_ + ": compile", compile.seconds());
+    const bool limited = build_.backend_options.picture_memory_limit > 0;
+    context.record(name_ + ": compile", compile.seconds(),
+                   limited ? programs_.step.notes.front() : "");
     const Stopwatch plan;
     planned_ = planned_memory(programs_, *build_.backend, context, build_.backend_options);
     context.record(name_ + ": plan", plan.seconds());
@@ -306,7 +323,8 @@ std::vector<StagedPrograms> compile_shapes(const ComponentFolder& folder,
         std::find(identity.shapes.begin(), identity.shapes.end(), shape_entry(map, graph));
     require(place != identity.shapes.end(), "shapes that their identity does not hold");
     programs[static_cast<std::size_t>(place - identity.shapes.begin())] = compile_programs(
-        graph, build.schedule_capacity, *build.backend, context, build.backend_options);
+        graph, build.schedule_capacity, *build.backend, context,
+        for_component(build, folder).backend_options);
   }
   return programs;
 }

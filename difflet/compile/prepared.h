@@ -28,6 +28,9 @@ struct BuildOptions {
   runtime::BackendOptions backend_options;
 };
 
+// The options for this component: a limit on the memory of a picture is for those that make one.
+BuildOptions for_component(BuildOptions build, const ComponentFolder& folder);
+
 enum class ArtifactMode : std::uint8_t { Auto, Require, Off };
 
 struct ArtifactUse {

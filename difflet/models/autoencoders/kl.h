@@ -30,6 +30,7 @@ class KlDecoder : public models::Component {
   explicit KlDecoder(KlConfig config) : config_(std::move(config)) {}
   graph::Graph trace(const models::ShapeMap& inputs, DType dtype,
                      const spmd::Mesh& mesh) const override;
+  bool makes_picture() const override { return true; }
   bool ignores(std::string_view tensor) const override;
   const KlConfig& config() const { return config_; }
 

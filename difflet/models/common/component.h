@@ -29,6 +29,9 @@ class Component {
   // unknown or misshapen input.
   virtual graph::Graph trace(const ShapeMap& inputs, DType dtype, const spmd::Mesh& mesh) const = 0;
 
+  // Whether the result is a picture, whose rows can be computed a band at a time.
+  virtual bool makes_picture() const { return false; }
+
   // True for checkpoint tensors that this component knows and does not need ("encoder.*" of a
   // decoder).
   virtual bool ignores(std::string_view tensor) const { return tensor.empty(); }
