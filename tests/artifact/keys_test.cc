@@ -88,6 +88,7 @@ std::map<std::string, std::string> other_values(const fs::path& folder) {
           {"cpu-level", "avx2"},
           {"shapes", "64x64,32x32"},
           {"schedule-capacity", "8"},
+          {"vae-memory-limit", "16M"},
           {"cache-dir", (folder / "another store").string()},
           {"threads", "1"},
           {"quiet", ""}};
