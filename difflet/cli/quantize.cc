@@ -382,8 +382,10 @@ void Quantisation::measure(Part& part) {
                           *context_, [&](const compile::LayerError& row) {
                             progress_->check_stop();
                             progress_->stage_begin(fmt::format("{}: {}", stage, row.weight));
+                            compile::QuantLayer& layer = part.quant.layers.at(row.weight);
+                            double& worst = part.worst[layer.group];
+                            worst = std::max(worst, row.relative);
                             if (!row.within_bound()) {
-                              compile::QuantLayer& layer = part.quant.layers.at(row.weight);
                               layer.mode = graph::WeightQuant::None;
                               layer.smooth = false;
                               layer.kept =

@@ -124,6 +124,9 @@ TEST_F(Quantize, W8a8IsSmoothedAndMeasuredOnPrompts) {
     EXPECT_TRUE(event.at("measured").get<bool>());
     EXPECT_GT(event.at("smoothed").get<int>(), 0);
     EXPECT_LT(event.at("bytes_after"), event.at("bytes_before"));
+    for (const Json& group : event.at("groups")) {
+      EXPECT_GT(group.at("worst_error").get<double>(), 0);
+    }
     const Json config = read_json_file(folder_ / "out" / name / "config.json");
     EXPECT_EQ(config.at("quantization_config").at("quant_method"), "difflet");
     EXPECT_EQ(config.at("quantization_config").at("kept"), event.at("kept"));
@@ -183,6 +186,44 @@ TEST_F(Quantize, OneComponentOnItsInputs) {
       run_difflet({"eval", "--model", (folder_ / "out").string(), "--inputs", inputs, "--output",
                    (folder_ / "o.safetensors").string(), "--quiet", "--artifact", "off"});
   EXPECT_EQ(result.status, 0) << result.err;
+}
+
+// A column of large weights that nothing reaches takes the precision of all others.
+TEST_F(Quantize, ALayerOverItsBoundIsKept) {
+  const std::string layer = "encoder.block.0.layer.0.SelfAttention.q.weight";
+  const std::string norm = "encoder.block.0.layer.0.layer_norm.weight";
+  const io::Checkpoint original = io::Checkpoint::open(model_ / "text_encoder_2");
+  std::map<std::string, HostTensor> tensors;
+  for (const std::string& name : original.names()) {
+    std::vector<float> values = original.tensor(name).to_floats();
+    const Shape shape = original.entry(name).shape;
+    for (std::size_t i = 0; i < values.size() && (name == layer || name == norm);
+         i += static_cast<std::size_t>(shape[shape.rank() - 1])) {
+      values[i] = name == norm ? 0.0F : 1000.0F;
+    }
+    tensors.emplace(name, HostTensor::from(shape, std::span<const float>(values)));
+  }
+  fs::create_directory(folder_ / "t5");
+  fs::copy(model_ / "text_encoder_2/config.json", folder_ / "t5/config.json");
+  io::write_safetensors(folder_ / "t5/model.safetensors", tensors);
+  io::write_safetensors(folder_ / "in.safetensors",
+                        {{"input_ids", HostTensor(DType::I32, {1, 8})}});
+  model_ = folder_ / "t5";
+  for (const std::string mode : {"w8a16", "w8a8"}) {
+    const auto all =
+        events({"--quant", mode, "--inputs", (folder_ / "in.safetensors").string()}, mode);
+    const Json config = read_json_file(folder_ / mode / "config.json").at("quantization_config");
+    EXPECT_EQ(config.at("kept").size(), 1U) << config.dump();
+    EXPECT_THAT(config.at("kept").at(layer).get<std::string>(), HasSubstr("in " + mode));
+    EXPECT_FALSE(config.at("layers").contains(layer));
+    const io::Checkpoint written = io::Checkpoint::open(folder_ / mode);
+    EXPECT_TRUE(std::ranges::equal(written.tensor(layer).bytes(), tensors.at(layer).bytes()));
+    const ProcessResult result =
+        run_difflet({"eval", "--model", (folder_ / mode).string(), "--inputs",
+                     (folder_ / "in.safetensors").string(), "--output",
+                     (folder_ / "o.safetensors").string(), "--quiet", "--artifact", "off"});
+    EXPECT_EQ(result.status, 0) << result.err;
+  }
 }
 
 TEST_F(Quantize, RefusesWhatCannotBe) {
