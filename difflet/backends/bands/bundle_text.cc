@@ -1,4 +1,4 @@
-// Bundles as text: JSON, read strictly.
+// Bundles as text: JSON. What is missing, of another type or does not fit is refused.
 #include <algorithm>
 #include <limits>
 #include <set>
