@@ -34,21 +34,22 @@ struct LinearArgs {
 };
 
 struct LinearKernel {
-  const char* name;  // e.g. "linear.avx512bf16.bf16", ".w8a16", ".w8a8"
-  Level level;
+  const char* name = nullptr;  // e.g. "linear.avx512bf16.bf16", ".w8a16", ".w8a8"
+  Level level = Level::Scalar;
   // Null when the kernel takes the description, else the reason for the refusal.
-  const char* (*refuse)(const LinearDesc&) noexcept;
-  std::size_t (*packed_bytes)(const LinearDesc&) noexcept;
+  const char* (*refuse)(const LinearDesc&) noexcept = nullptr;
+  std::size_t (*packed_bytes)(const LinearDesc&) noexcept = nullptr;
   // Packs rows [n0, n1) of w [N, K] (contiguous, Elem `src`: any float, or bytes for bytes); n0 must be a
   // multiple of pack_step. Returns false when a value is NaN or Inf.
   bool (*pack)(const LinearDesc&, const void* w, Elem src, std::int64_t n0, std::int64_t n1,
-               void* packed) noexcept;
-  std::int64_t pack_step;
+               void* packed) noexcept = nullptr;
+  std::int64_t pack_step = 1;
   // Number of independent tasks for `threads` threads; any thread may run any task.
-  std::int64_t (*tasks)(const LinearArgs&, int threads) noexcept;
+  std::int64_t (*tasks)(const LinearArgs&, int threads) noexcept = nullptr;
   std::size_t (*scratch_bytes)(const LinearArgs&,
-                               int threads) noexcept;  // per thread, 64-byte aligned
-  void (*run)(const LinearArgs&, std::int64_t task, std::int64_t tasks, void* scratch) noexcept;
+                               int threads) noexcept = nullptr;  // per thread, 64-byte aligned
+  void (*run)(const LinearArgs&, std::int64_t task, std::int64_t tasks,
+              void* scratch) noexcept = nullptr;
   // What it multiplies, coarsely: weights of bytes or of floats, and how.
   bool bytes = false;
   Products products = Products::Floats;

@@ -18,10 +18,10 @@ namespace {  // NOLINT(google-build-namespaces): each unit must own its copy
 // y = residual + mul * act(c * scale + bias) for a tile of rows.
 struct Epilogue {
   const LinearArgs& args;
-  const float* c;
-  std::int64_t ldc;
-  std::int64_t row, rows;  // of y
-  std::int64_t col, cols;
+  const float* c = nullptr;
+  std::int64_t ldc = 0;
+  std::int64_t row = 0, rows = 0;  // of y
+  std::int64_t col = 0, cols = 0;
   const float* row_scale = nullptr;  // [rows] when the sums in c are integers
 };
 
