@@ -124,7 +124,10 @@ void check_options(const Json& options) {
 }
 
 compile::BuildOptions build_options(const Resolved& r, const WorkerEdge& edge) {
+  // None leaves a folder as it is: a quantised one has int8 weights all the same.
+  const auto quant = r.quant == graph::WeightQuant::None ? std::nullopt : std::optional(r.quant);
   return {.dtype = r.dtype,
+          .quant = {.mode = quant, .groups = {}},
           .backend = &backends::find("cpu"),
           .backend_options = {.cpu_level = text_option(r.options, "level", ""),
                               .memory_limit = edge.available_memory}};
@@ -172,6 +175,8 @@ class ComponentSubject final : public Subject {
         context_(context),
         build_(build_options(r, edge)),
         folder_(open(r, context.log)) {
+    check(!build_.quant.quantises() || !folder_.quant().layers.empty(), ErrorCode::Unsupported,
+          "{} has no layers that are quantised", r.component);
     compile::quantise(std::array{&folder_}, build_.quant);
     const io::SafetensorsFile file = io::SafetensorsFile::open(r.inputs);
     for (const auto& [name, entry] : file.entries()) {
@@ -205,13 +210,7 @@ class ComponentSubject final : public Subject {
  private:
   static compile::ComponentFolder open(const Resolved& r, Log& log) {
     const auto place = pipelines::find_component(r.model, r.component);
-    auto folder = compile::ComponentFolder::open(place.folder, place.class_name, "", log);
-    if (r.quant != graph::WeightQuant::None) {
-      check(!folder.quant().layers.empty(), ErrorCode::Unsupported,
-            "{} has no layers that are quantised", r.component);
-      folder.quantise({.mode = r.quant, .groups = {}});
-    }
-    return folder;
+    return compile::ComponentFolder::open(place.folder, place.class_name, "", log);
   }
   std::string_view stage() const {
     return resolved_.component == "transformer" ? "denoise"
@@ -366,8 +365,6 @@ void work(const fs::path& path, const WorkerEdge& edge) {
   Context context{.log = log, .threads = threads};
   std::unique_ptr<Subject> subject;
   if (resolved.component.empty()) {
-    check(resolved.quant == graph::WeightQuant::None, ErrorCode::Unsupported,
-          "int8 weights are measured by component");
     subject = std::make_unique<PipelineSubject>(resolved, edge, context);
   } else {
     subject = std::make_unique<ComponentSubject>(resolved, edge, context);

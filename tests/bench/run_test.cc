@@ -123,6 +123,43 @@ TEST_F(BenchRun, AWholePipelineHasStagesAndSteps) {
   EXPECT_FALSE(engine(1)["metrics"].contains("compile"));
 }
 
+TEST_F(BenchRun, Int8WeightsAreMeasuredBesideFloatOnes) {
+  scenario([](Json& json) { json["component"] = "transformer"; });
+  const ProcessResult run =
+      run_difflet(arguments("difflet,difflet:w8a8,difflet:w8a16+pack", {"--verify-outputs"}));
+  ASSERT_EQ(run.status, 0) << run.err;
+  const auto weights = [&](std::size_t index) {
+    return engine(index)["memory"]["weight_bytes"].get<double>();
+  };
+  for (const std::size_t index : {1U, 2U}) {
+    EXPECT_LT(weights(index), 0.8 * weights(0));
+    EXPECT_GT(result()["points"][0]["differences"][index - 1]["cosine"].get<double>(), 0.99);
+  }
+  EXPECT_NE(run.out.find("linear w8a8 "), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("linear w8a16 "), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find(" of difflet's)"), std::string::npos) << run.out;
+
+  scenario();
+  EXPECT_EQ(run_difflet(arguments("difflet,difflet:w8a8")).status, 0);
+  EXPECT_EQ(engine(1)["status"], "unavailable");
+  EXPECT_EQ(engine(1)["message"], "vae has no layers that are quantised");
+}
+
+TEST_F(BenchRun, AScenarioOfInt8WeightsIsOneOfItsOwn) {
+  scenario([](Json& json) {
+    json.erase("component");
+    json["quant"] = "w8a8";
+  });
+  const ProcessResult run = run_difflet(arguments("difflet,difflet:float"));
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_NE(run.out.find("pipeline, 32x32, 2 steps, bf16 w8a8, 1 thread"), std::string::npos)
+      << run.out;
+  EXPECT_LT(engine(0)["memory"]["weight_bytes"].get<double>(),
+            engine(1)["memory"]["weight_bytes"].get<double>());
+  EXPECT_FALSE(engine(0)["profile"].is_null());
+  EXPECT_NE(run.out.find(" of the ceiling by CPU time"), std::string::npos) << run.out;
+}
+
 TEST_F(BenchRun, OutputsAreCompared) {
   scenario();
   ASSERT_EQ(run_difflet(arguments("difflet,difflet:f32,fake", {"--verify-outputs"})).status, 0);
