@@ -167,7 +167,8 @@ constexpr std::array kOptions{
     OptionDecl{.name = "quant-groups",
                .fallback_note = "--quant everywhere",
                .help = "GROUP=MODE,...: another mode for a group of layers that inspect --quant "
-                       "lists, for a weight by its name or for a glob over both",
+                       "lists, for a weight by its name or for a glob over both; "
+                       "modulation=w8a16 also takes what keeps its floats otherwise",
                .commands = "run generate inspect eval compile cache-lookup cache-explain-key "
                            "verify bench-roofline quantize",
                .effect = kCompile},

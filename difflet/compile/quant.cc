@@ -38,10 +38,12 @@ bool matches_glob(std::string_view pattern, std::string_view text) {
   return pattern.find_first_not_of('*', p) == std::string_view::npos;
 }
 
-std::string_view group_of(std::span<const models::QuantRule> rules, std::string_view weight) {
+// The rule for a weight, or null.
+const models::QuantRule* rule_of(std::span<const models::QuantRule> rules,
+                                 std::string_view weight) {
   const auto rule = std::ranges::find_if(
       rules, [&](const models::QuantRule& r) { return matches_glob(r.pattern, weight); });
-  return rule == rules.end() ? std::string_view() : rule->group;
+  return rule == rules.end() ? nullptr : &*rule;
 }
 
 bool is_matrix(const io::Checkpoint& checkpoint, const std::string& name) {
@@ -51,9 +53,12 @@ bool is_matrix(const io::Checkpoint& checkpoint, const std::string& name) {
 
 bool is_glob(std::string_view key) { return key.find('*') != std::string_view::npos; }
 
-bool means(std::string_view key, std::string_view weight, std::string_view group) {
-  return key == weight || key == group ||
-         (is_glob(key) && (matches_glob(key, weight) || matches_glob(key, group)));
+bool means(std::string_view key, std::string_view weight, const QuantLayer& layer) {
+  if (key == weight || key == layer.group) {
+    return true;
+  }
+  return is_glob(key) && !layer.only_named &&
+         (matches_glob(key, weight) || matches_glob(key, layer.group));
 }
 
 // How closely a key that means this layer names it: weight, glob by length, group.
@@ -64,15 +69,18 @@ std::size_t closeness(std::string_view key, std::string_view weight) {
   return is_glob(key) ? key.size() : 0;
 }
 
-WeightQuant mode_of(const QuantRequest& request, std::string_view weight, std::string_view group) {
-  WeightQuant mode = request.mode.value_or(WeightQuant::None);
+WeightQuant mode_of(const QuantRequest& request, std::string_view weight, const QuantLayer& layer) {
+  WeightQuant mode =
+      layer.only_named ? WeightQuant::None : request.mode.value_or(WeightQuant::None);
   std::size_t best = 0;
   for (const auto& [key, wanted] : request.groups) {
-    if (means(key, weight, group) && closeness(key, weight) >= best) {
+    if (means(key, weight, layer) && closeness(key, weight) >= best) {
       best = closeness(key, weight);
       mode = wanted;
     }
   }
+  check(!layer.only_named || mode != WeightQuant::W8A8, ErrorCode::InvalidArgument,
+        "--quant-groups: {} ('{}') takes w8a16 or none", layer.group, weight);
   return mode;
 }
 
@@ -100,7 +108,7 @@ std::vector<std::string_view> groups_of(std::span<const QuantSubject> subjects) 
 
 bool means_any(std::string_view key, const ComponentQuant& quant) {
   return std::ranges::any_of(quant.layers,
-                             [&](const auto& l) { return means(key, l.first, l.second.group); });
+                             [&](const auto& l) { return means(key, l.first, l.second); });
 }
 
 void check_key(std::span<const QuantSubject> subjects, const std::string& key) {
@@ -111,9 +119,10 @@ void check_key(std::span<const QuantSubject> subjects, const std::string& key) {
   const std::string groups = fmt::format("{}", fmt::join(groups_of(subjects), ", "));
   for (const QuantSubject& subject : subjects) {
     for (const std::string& name : subject.checkpoint->names()) {
-      check(subject.model->ignores(name) || !means(key, name, ""), ErrorCode::InvalidArgument,
-            "--quant-groups: '{}' means no layer that is quantised: '{}' of {} is in none of the "
-            "groups {}; norms, modulations, embedders and last layers keep their floats",
+      check(subject.model->ignores(name) || !means(key, name, {}), ErrorCode::InvalidArgument,
+            "--quant-groups: '{}' means no layer that is quantised, but '{}' of {}; norms, "
+            "embedders and last layers keep their floats, so does modulation unless the group or a "
+            "weight is named in full; the groups are {}",
             key, name, subject.class_name, groups);
     }
   }
@@ -185,6 +194,9 @@ std::string ComponentQuant::label() const {
   bool smoothed = false;
   bool plain = false;  // a w8a8 layer that is not smoothed
   for (const auto& [weight, layer] : layers) {
+    if (layer.only_named && layer.mode == WeightQuant::None) {
+      continue;
+    }
     modes[layer.group].insert(layer_text(layer));
     any = any || layer.mode != WeightQuant::None;
     smoothed = smoothed || layer.smooth;
@@ -211,9 +223,10 @@ ComponentQuant float_layers(const models::Component& model, const io::Checkpoint
     return quant;
   }
   for (const std::string& name : checkpoint.names()) {
-    const std::string_view group = group_of(rules, name);
-    if (!group.empty() && !model.ignores(name) && is_matrix(checkpoint, name)) {
-      quant.layers.emplace(name, QuantLayer{.group = std::string(group)});
+    const models::QuantRule* rule = rule_of(rules, name);
+    if (rule != nullptr && !model.ignores(name) && is_matrix(checkpoint, name)) {
+      quant.layers.emplace(
+          name, QuantLayer{.group = std::string(rule->group), .only_named = rule->only_named});
     }
   }
   return quant;
@@ -236,9 +249,9 @@ ComponentQuant requested_layers(const ComponentQuant& layers, const QuantRequest
   }
   quant.mode = request.mode.value_or(WeightQuant::None);
   for (auto& [weight, layer] : quant.layers) {
-    layer.mode = mode_of(request, weight, layer.group);
-    layer.kept =
-        layer.mode == WeightQuant::None && quant.mode != WeightQuant::None ? "--quant-groups" : "";
+    layer.mode = mode_of(request, weight, layer);
+    const bool refrained = layer.mode == WeightQuant::None && quant.mode != WeightQuant::None;
+    layer.kept = refrained && !layer.only_named ? "--quant-groups" : "";
   }
   return quant;
 }
@@ -264,7 +277,7 @@ Json quant_config(const ComponentQuant& quant) {
   for (const auto& [weight, layer] : quant.layers) {
     if (layer.mode != WeightQuant::None) {
       layers[weight] = layer_text(layer);
-    } else {
+    } else if (!layer.only_named) {
       kept[weight] = layer.kept;
     }
   }
@@ -302,9 +315,10 @@ void read_layers(artifact::JsonFields& fields, const std::string& key,
   for (const auto& item : object.items()) {
     const std::string where = fields.path(key + "." + item.key());
     QuantLayer layer = read(item.value(), where);
-    layer.group = group_of(rules, item.key());
-    check(!layer.group.empty(), ErrorCode::DataLoss, "{}: no layer that this model quantises",
-          where);
+    const models::QuantRule* rule = rule_of(rules, item.key());
+    check(rule != nullptr, ErrorCode::DataLoss, "{}: no layer that this model quantises", where);
+    layer.group = rule->group;
+    layer.only_named = rule->only_named;
     check(quant.layers.emplace(item.key(), std::move(layer)).second, ErrorCode::DataLoss,
           "{}: named as quantised and as kept", where);
   }

@@ -22,7 +22,8 @@ using graph::passes::LinearQuantPlan;
 struct QuantRequest {
   std::optional<WeightQuant> mode;  // nothing: floats stay floats, a quantised folder is as it is
   // By the name of a group or of a weight, or a glob over both; of several that match a layer the
-  // weight's name counts, then the longest glob, then the group.
+  // weight's name counts, then the longest glob, then the group. A glob does not mean what is quantised
+  // only where it is named.
   std::map<std::string, WeightQuant, std::less<>> groups;
 
   bool empty() const { return !mode && groups.empty(); }
@@ -40,6 +41,7 @@ WeightQuant parse_weight_quant(std::string_view text);
 // A layer that a rule of its model names.
 struct QuantLayer {
   std::string group;
+  bool only_named = false;  // models::QuantRule
   WeightQuant mode = WeightQuant::None;
   bool smooth = false;  // w8a8 only
   std::string kept;     // why it keeps its float weight although int8 was asked for; else empty
@@ -64,7 +66,7 @@ ComponentQuant float_layers(const models::Component& model, const io::Checkpoint
 
 // `layers` as `request` asks for them; a group that is none of theirs is passed over. Of a quantised
 // folder they stay as they are: `origin` names it where that is not what the request wants
-// (InvalidArgument).
+// (InvalidArgument, also for a mode that a layer cannot have).
 ComponentQuant requested_layers(const ComponentQuant& layers, const QuantRequest& request,
                                 const std::string& origin);
 

@@ -26,6 +26,14 @@ class Model : public models::Component {
   }
 };
 
+// "embed" only where it is named.
+class Reluctant : public Model {
+ public:
+  std::vector<models::QuantRule> quant_rules() const override {
+    return {{"block.*.q.weight", "attention"}, {"embed.weight", "embedding", true}};
+  }
+};
+
 class NoLayers : public Model {
  public:
   std::vector<models::QuantRule> quant_rules() const override { return {}; }
@@ -104,6 +112,33 @@ TEST_F(Quant, ModesAndGroups) {
   EXPECT_EQ(quantised("w8a8", "attention=none").label(), "w8a8,attention=none");
 }
 
+TEST_F(Quant, SomeLayersOnlyWhereTheyAreNamed) {
+  const Reluctant model;
+  const ComponentQuant floats = float_layers(model, checkpoint_);
+  const auto ask = [&](const std::string& mode, const std::string& groups) {
+    return requested_layers(floats, request(mode, groups), "folder");
+  };
+  for (const char* groups : {"", "*=w8a16", "embed*=w8a16"}) {
+    const ComponentQuant quant = ask("w8a8", groups);
+    EXPECT_EQ(quant.layers.at("embed.weight").mode, None) << groups;
+    EXPECT_EQ(quant.plan().size(), 2U);
+    EXPECT_EQ(quant.label().find("embedding"), std::string::npos);
+    EXPECT_FALSE(quant_config(quant).at("kept").contains("embed.weight"));
+  }
+  for (const char* groups : {"embedding=w8a16", "embed.weight=w8a16"}) {
+    const ComponentQuant quant = ask("w8a8", groups);
+    EXPECT_EQ(quant.layers.at("embed.weight").mode, W8A16);
+    EXPECT_EQ(quant.label(), "w8a8,embedding=w8a16");
+    const Json config{{kQuantConfigField, quant_config(quant)}};
+    EXPECT_EQ(read_quant_config(config, "config.json", model)->plan(), quant.plan());
+  }
+  EXPECT_ERROR(ask("w8a8", "embedding=w8a8"), ErrorCode::InvalidArgument,
+               "embedding ('embed.weight') takes w8a16 or none");
+  const QuantSubject subject{"Reluctant", &model, &checkpoint_, &floats};
+  EXPECT_ERROR(check_quant_request(std::array{subject}, request("w8a8", "embed*=w8a16")),
+               ErrorCode::InvalidArgument, "unless the group or a weight is named in full");
+}
+
 TEST_F(Quant, TheClosestNameCounts) {
   // A weight's own name, then the longest glob, then the group.
   const ComponentQuant q =
@@ -133,7 +168,7 @@ TEST_F(Quant, GroupsThatMeanNothingAreRefused) {
   EXPECT_ERROR(check_request("w8a8", "moe=none"), ErrorCode::InvalidArgument,
                "'moe' is neither a group nor the name of a weight; the groups are attention, mlp");
   EXPECT_ERROR(check_request("w8a8", "embed.weight=w8a16"), ErrorCode::InvalidArgument,
-               "'embed.weight' of Model is in none of the groups attention, mlp");
+               "means no layer that is quantised, but 'embed.weight' of Model");
   EXPECT_ERROR(check_request("w8a8", "*.bias=none"), ErrorCode::InvalidArgument,
                "'block.0.q.bias' of Model");
   EXPECT_ERROR(check_request("w8a8", "decoder.block.0.q.weight=none"), ErrorCode::InvalidArgument,

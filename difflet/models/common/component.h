@@ -18,6 +18,9 @@ using ShapeMap = std::map<std::string, Shape>;
 // characters), counted as `group`.
 struct QuantRule {
   std::string_view pattern, group;
+  // Only where a request names the group or the weight itself, and then w8a16: the layers are many bytes,
+  // little work, and act on every token.
+  bool only_named = false;
 };
 
 class Component {

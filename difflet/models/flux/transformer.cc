@@ -96,7 +96,9 @@ std::vector<models::QuantRule> Transformer::quant_rules() const {
           {"transformer_blocks.*.ff_context.net.*.weight", "double.mlp"},
           {"single_transformer_blocks.*.attn.to_*.weight", "single.attention"},
           {"single_transformer_blocks.*.proj_mlp.weight", "single.mlp"},
-          {"single_transformer_blocks.*.proj_out.weight", "single.mlp"}};
+          {"single_transformer_blocks.*.proj_out.weight", "single.mlp"},
+          {"transformer_blocks.*.norm1*.linear.weight", "modulation", true},
+          {"single_transformer_blocks.*.norm.linear.weight", "modulation", true}};
 }
 
 graph::Graph Transformer::trace(const models::ShapeMap& shapes, DType dtype,
