@@ -7,6 +7,7 @@
 
 #include "fuzz/fuzz.h"
 
+#include "difflet/compile/quant.h"
 #include "difflet/models/registry.h"
 #include "difflet/pipelines/flux_shapes.h"
 #include "difflet/pipelines/model_index.h"
@@ -33,6 +34,14 @@ void try_component(const Json& config) {
   difflet::models::ConfigReader reader(config, "config.json");
   const auto component = difflet::models::make_component(name, reader);
   (void)reader.unknown();
+  if (const auto quant = difflet::compile::read_quant_config(config, "config.json", *component)) {
+    (void)quant->label();
+    const auto again = difflet::compile::read_quant_config(
+        {{difflet::compile::kQuantConfigField, difflet::compile::quant_config(*quant)}},
+        "config.json", *component);
+    difflet::fuzz::law(again && again->layers == quant->layers && again->mode == quant->mode,
+                       "a quantization_config that reads back as another one");
+  }
   if (!is_deep(config)) {
     const difflet::pipelines::ProgramSize size{
         .n = 2, .latent_height = 4, .latent_width = 6, .clip_tokens = 5, .t5_tokens = 7};
