@@ -192,8 +192,9 @@ void Prepared::look_up(std::span<const models::ShapeMap> shapes) {
   } else if (could_be_there(store, identity)) {
     identity.source = source(*folder_, build_, use_.store, *context_);
   } else {
-    reason_ = fmt::format("no artifact in {} is of this class, dtype, backend and toolchain",
-                          use_.store.string());
+    reason_ =
+        fmt::format("no artifact in {} is of this class, dtype, options, backend and toolchain",
+                    use_.store.string());
     return;
   }
   const artifact::Lookup found = store.find(identity);

@@ -42,11 +42,8 @@ std::span<const float> QuantizedWeights::smooth_of(const std::string& weight) co
 
 HostTensor QuantizedWeights::scale_of(const std::string& weight,
                                       std::span<const float> smooth) const {
-  {
-    const std::scoped_lock lock(mutex_);
-    if (const auto known = scales_.find(weight); known != scales_.end()) {
-      return known->second;
-    }
+  if (const auto known = scales_.find(weight); known != scales_.end()) {
+    return known->second;
   }
   return weight_scales(weight, checkpoint_->tensor(weight), smooth, *threads_);
 }
@@ -64,12 +61,12 @@ HostTensor QuantizedWeights::whole(const graph::ParamDecl& param) const {
   if (part.kind == Kind::Smooth) {
     return HostTensor::from(Shape{static_cast<std::int64_t>(smooth.size())}, smooth);
   }
+  const std::scoped_lock lock(mutex_);
   if (part.kind == Kind::Scale) {
     return scale_of(part.weight, smooth);
   }
   Int8Weight made =
       quantise_weight(part.weight, checkpoint_->tensor(part.weight), smooth, *threads_);
-  const std::scoped_lock lock(mutex_);
   scales_.insert_or_assign(part.weight, made.scale);
   return made.values;
 }

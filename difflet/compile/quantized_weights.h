@@ -19,7 +19,7 @@ using SmoothVectors = std::map<std::string, std::vector<float>, std::less<>>;
 
 // Gives <w>_int8, <w>_scale and <w>_smooth of each weight of `plan`, made from the float tensor when
 // asked, one at a time; any other name is the checkpoint's tensor, the float form of a planned weight
-// too. Not to be asked from a task of `threads`.
+// too. Several threads may ask, but no task of `threads`.
 class QuantizedWeights : public runtime::WeightSource {
  public:
   // `smooth` has a vector for each smoothed weight of the plan. `check_stop` is called before each
@@ -49,7 +49,7 @@ class QuantizedWeights : public runtime::WeightSource {
   std::function<void()> check_stop_;
   SmoothVectors smooth_;
   std::map<std::string, Part, std::less<>> parts_;
-  mutable std::mutex mutex_;  // of scales_
+  mutable std::mutex mutex_;  // of scales_ and for the use of threads_
   mutable std::map<std::string, HostTensor, std::less<>> scales_;
 };
 

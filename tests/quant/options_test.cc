@@ -56,13 +56,13 @@ void quantise_folder(const fs::path& folder, const std::string& file, const std:
   write_file_atomic(folder / "config.json", std::as_bytes(std::span(text)));
 }
 
-class QuantOptions : public ::testing::Test {
+class QuantOptions : public ::testing::TestWithParam<const char*> {
  protected:
   QuantOptions() { copy_model("schnell", model_); }
 
   Arguments small(const std::string& command, const Arguments& more = {}) const {
     return joined({command, "--model", model_.string(), "--max-sequence-length", "16", "--backend",
-                   "reference", "--cache-dir", (folder_ / "store").string()},
+                   GetParam(), "--cache-dir", (folder_ / "store").string()},
                   more);
   }
   Arguments generate(const Arguments& more = {}) const {
@@ -93,7 +93,7 @@ class QuantOptions : public ::testing::Test {
   fs::path model_ = folder_ / "model";
 };
 
-TEST_F(QuantOptions, ChangeThePictureALittle) {
+TEST_P(QuantOptions, ChangeThePictureALittle) {
   const io::Image floats = picture();
   EXPECT_EQ(picture({"--quant", "none"}).rgb, floats.rgb);
   for (const char* mode : {"w8a16", "w8a8"}) {
@@ -111,7 +111,7 @@ TEST_F(QuantOptions, ChangeThePictureALittle) {
   }
 }
 
-TEST_F(QuantOptions, GroupsOfOneComponentLeaveTheOthers) {
+TEST_P(QuantOptions, GroupsOfOneComponentLeaveTheOthers) {
   std::map<std::string, std::string> text;
   picture({"--quant", "w8a8", "--quant-groups", "attention=none,single.*=w8a16"}, &text);
   EXPECT_EQ(text["quant"],
@@ -119,7 +119,7 @@ TEST_F(QuantOptions, GroupsOfOneComponentLeaveTheOthers) {
             "transformer w8a8,single.attention=w8a16,single.mlp=w8a16");
 }
 
-TEST_F(QuantOptions, AnArtifactGivesWhatAFreshCompileGives) {
+TEST_P(QuantOptions, AnArtifactGivesWhatAFreshCompileGives) {
   for (const char* mode : {"w8a16", "w8a8"}) {
     const Arguments quant{"--quant", mode};
     const io::Image fresh = picture(joined(quant, {"--artifact", "off"}));
@@ -127,16 +127,16 @@ TEST_F(QuantOptions, AnArtifactGivesWhatAFreshCompileGives) {
     EXPECT_EQ(compiled.status, 0) << compiled.err;
     EXPECT_EQ(picture(joined(quant, {"--artifact", "require"})).rgb, fresh.rgb) << mode;
   }
-  expect_refused(generate({"--artifact", "require"}), 3, "differs in options.quant");
+  expect_refused(generate({"--artifact", "require"}), 3, "options");
   expect_refused(
       generate({"--artifact", "require", "--quant", "w8a8", "--quant-groups", "double.mlp=none"}),
       3, "--quant w8a8 --quant-groups double.mlp=none");
   const ProcessResult list =
       run_difflet({"cache", "ls", "--cache-dir", (folder_ / "store").string()});
-  EXPECT_NE(list.out.find("bf16 w8a8 reference"), std::string::npos) << list.out;
+  EXPECT_NE(list.out.find(fmt::format("bf16 w8a8 {}", GetParam())), std::string::npos) << list.out;
 }
 
-TEST_F(QuantOptions, AQuantisedFolderIsWhatTheOptionGives) {
+TEST_P(QuantOptions, AQuantisedFolderIsWhatTheOptionGives) {
   for (const char* mode : {"w8a16", "w8a8"}) {
     fs::remove_all(model_);
     copy_model("schnell", model_);
@@ -151,14 +151,14 @@ TEST_F(QuantOptions, AQuantisedFolderIsWhatTheOptionGives) {
   EXPECT_EQ(picture({"--artifact", "require"}).rgb, fresh.rgb);
 }
 
-TEST_F(QuantOptions, AQuantisedFolderIsNoOtherMode) {
+TEST_P(QuantOptions, AQuantisedFolderIsNoOtherMode) {
   quantise_model("w8a8");
   expect_refused(generate({"--quant", "w8a16"}), 2, "the weights are stored as w8a8");
   expect_refused(generate({"--quant", "none"}), 2, "--quant none takes the float checkpoint");
   expect_refused(generate({"--quant-groups", "double.mlp=none"}), 2, "cannot change them");
 }
 
-TEST_F(QuantOptions, WhatCannotBeIsRefused) {
+TEST_P(QuantOptions, WhatCannotBeIsRefused) {
   expect_refused(generate({"--quant", "int4"}), 2, "w8a16");
   expect_refused(generate({"--quant-groups", "double.mlp=int4"}), 2,
                  "'int4' is no mode of quantisation");
@@ -179,7 +179,7 @@ TEST_F(QuantOptions, WhatCannotBeIsRefused) {
                  "AutoencoderKL has no layers");
 }
 
-TEST_F(QuantOptions, DamagedFoldersAreRefused) {
+TEST_P(QuantOptions, DamagedFoldersAreRefused) {
   const std::string weight = "transformer_blocks.0.attn.to_q.weight";
   refused_folder([&](Tensors& t, Json&) { t.erase(weight + "_scale"); }, 6,
                  "missing '" + weight + "_scale'");
@@ -199,7 +199,7 @@ TEST_F(QuantOptions, DamagedFoldersAreRefused) {
                  "gptq");
 }
 
-TEST_F(QuantOptions, NaNInAQuantisedWeightIsRefused) {
+TEST_P(QuantOptions, NaNInAQuantisedWeightIsRefused) {
   const fs::path file = model_ / "transformer" / kWeights;
   Tensors tensors;
   {
@@ -218,9 +218,9 @@ TEST_F(QuantOptions, NaNInAQuantisedWeightIsRefused) {
   }
 }
 
-TEST_F(QuantOptions, InspectShowsGroupsAndSizes) {
+TEST_P(QuantOptions, InspectShowsGroupsAndSizes) {
   const Arguments inspect{"inspect", "--model",   model_.string(), "--max-sequence-length",
-                          "16",      "--backend", "reference"};
+                          "16",      "--backend", GetParam()};
   const auto rows = [&](const Arguments& more) {
     const ProcessResult result = run_difflet(joined(joined(inspect, {"--json"}), more));
     EXPECT_EQ(result.status, 0) << result.err;
@@ -253,6 +253,8 @@ TEST_F(QuantOptions, InspectShowsGroupsAndSizes) {
   EXPECT_NE(text.out.find("not quantised: it has no layers that can be"), std::string::npos)
       << text.out;
 }
+
+INSTANTIATE_TEST_SUITE_P(Backends, QuantOptions, ::testing::Values("reference", "cpu"));
 
 }  // namespace
 }  // namespace difflet::testing
