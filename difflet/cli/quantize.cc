@@ -48,6 +48,17 @@ struct Part {
   std::map<std::string, double> worst;  // by group: the largest relative error that was measured
 };
 
+// What the w8a8 layers see. Throws InvalidArgument for statistics of another model.
+compile::ColumnMaxima maxima_of(const Part& part, const compile::ModelStatistics& statistics) {
+  LinearQuantPlan plan = part.quant.plan();
+  std::erase_if(plan,
+                [](const auto& layer) { return layer.second.mode != graph::WeightQuant::W8A8; });
+  return plan.empty() ? compile::ColumnMaxima()
+                      : compile::statistics_of(statistics, part.name, part.source->class_name(),
+                                               plan, part.source->checkpoint())
+                            .layers;
+}
+
 // The folder to be written, without a slash at its end.
 fs::path checked_output(const OptionValues& options) {
   const fs::path given = options.text("output");
@@ -233,8 +244,7 @@ void Quantisation::choose_source() {
   }
   for (const Part& part : parts_) {
     if (source_.statistics) {  // refused now rather than after other work
-      (void)compile::statistics_of(*source_.statistics, part.name, part.source->class_name(),
-                                   part.quant.plan(), part.source->checkpoint());
+      (void)maxima_of(part, *source_.statistics);
     }
   }
 }
@@ -352,13 +362,9 @@ void Quantisation::smooth(Part& part) {
   for (auto& [name, layer] : part.quant.layers) {
     layer.smooth = layer.mode == graph::WeightQuant::W8A8;
   }
-  const LinearQuantPlan plan = part.quant.plan();
-  part.smooth = compile::smooth_vectors(
-      plan,
-      compile::statistics_of(statistics_, part.name, part.source->class_name(), plan,
-                             part.source->checkpoint())
-          .layers,
-      part.source->checkpoint(), context_->threads, [this] { progress_->check_stop(); });
+  part.smooth = compile::smooth_vectors(part.quant.plan(), maxima_of(part, statistics_),
+                                        part.source->checkpoint(), context_->threads,
+                                        [this] { progress_->check_stop(); });
 }
 
 // Layers over their bound keep their weights.

@@ -298,6 +298,7 @@ void write_safetensors(const std::filesystem::path& path,
                        const std::map<std::string, HostTensor>& tensors,
                        const std::map<std::string, std::string>& metadata) {
   std::vector<std::pair<TensorDecl, std::span<const std::byte>>> order;
+  order.reserve(tensors.size());
   for (const auto& [name, tensor] : tensors) {
     order.push_back({{name, tensor.dtype(), tensor.shape()}, tensor.bytes()});
   }
@@ -305,6 +306,8 @@ void write_safetensors(const std::filesystem::path& path,
                            [](const auto& one) { return dtype_bytes(one.first.dtype); });
   std::vector<TensorDecl> decls;
   std::vector<std::span<const std::byte>> parts(1);
+  decls.reserve(order.size());
+  parts.reserve(order.size() + 1);
   for (auto& [decl, bytes] : order) {
     decls.push_back(std::move(decl));
     parts.push_back(bytes);

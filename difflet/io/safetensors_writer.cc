@@ -84,7 +84,7 @@ CheckpointWriter::CheckpointWriter(const std::filesystem::path& folder, const We
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const std::string number =
         parts.size() == 1 ? "" : fmt::format("-{:05}-of-{:05}", i + 1, parts.size());
-    add_shard(names.stem + number + end, std::move(parts[i]));
+    add_shard(fmt::format("{}{}{}", names.stem, number, end), std::move(parts[i]));
   }
 }
 
@@ -143,7 +143,7 @@ void CheckpointWriter::finish() {
   if (shards_.size() > 1) {
     const std::string text = index_text();
     const std::string variant = names_.variant.empty() ? "" : "." + names_.variant;
-    write_file_atomic(folder_ / (names_.stem + ".safetensors.index" + variant + ".json"),
+    write_file_atomic(folder_ / fmt::format("{}.safetensors.index{}.json", names_.stem, variant),
                       std::as_bytes(std::span(text)));
   }
 }

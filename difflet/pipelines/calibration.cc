@@ -20,7 +20,7 @@ struct Observed {
   std::span<const std::string> layers;
   graph::Graph graph;
   std::int64_t runs = 0;    // so far
-  std::int64_t stride = 1;  // each so many-th run is kept as a sample
+  std::int64_t stride = 0;  // each so many-th run is kept as a sample; 0: not known yet
 };
 
 std::vector<Observed> observed_components(const FluxPipeline& pipeline, const CalibrationRun& run,
@@ -90,19 +90,16 @@ Calibration calibrate(FluxPipeline& pipeline, const CalibrationRun& run,
   require(!run.prompts.empty(), "calibration without a prompt");
   std::vector<Observed> observed = observed_components(pipeline, run, build.dtype);
   std::set<std::string, std::less<>> names;
-  const auto prompts = static_cast<std::int64_t>(run.prompts.size());
-  for (Observed& one : observed) {
+  for (const Observed& one : observed) {
     names.insert(one.component->name());
-    // The denoiser runs once a step, an encoder once a prompt.
-    const bool steps = one.component->name() == "transformer";
-    const std::int64_t runs = prompts * (steps ? run.request.steps : 1);
-    one.stride = (runs + kSamples - 1) / kSamples;
   }
+  const auto prompts = static_cast<std::int64_t>(run.prompts.size());
   const std::int64_t chunk = std::max<std::int64_t>(1, kRecorded / run.request.steps);
   Calibration calibration;
   for (std::int64_t begin = 0; begin < prompts; begin += chunk) {
     InputRecorder recorder(names, run.request.steps, run.request.steps, observer);
-    for (std::int64_t i = begin; i < std::min(prompts, begin + chunk); ++i) {
+    const std::int64_t end = std::min(prompts, begin + chunk);
+    for (std::int64_t i = begin; i < end; ++i) {
       GenerateRequest request = run.request;
       request.prompt = run.prompts[static_cast<std::size_t>(i)];
       request.seed += static_cast<std::uint64_t>(i);
@@ -112,6 +109,10 @@ Calibration calibrate(FluxPipeline& pipeline, const CalibrationRun& run,
     for (Observed& one : observed) {
       const auto runs = recorder.inputs().find(one.component->name());
       require(runs != recorder.inputs().end(), "a component that prompts do not run");
+      if (one.stride == 0) {  // an encoder runs once a prompt, the denoiser once a step
+        const auto each = static_cast<std::int64_t>(runs->second.size()) / (end - begin);
+        one.stride = (prompts * each + kSamples - 1) / kSamples;
+      }
       add(one, runs->second, build, context, observer, calibration);
     }
   }
