@@ -266,14 +266,14 @@ struct Linear {
       const std::int64_t ahead = r + 1 < rows ? a.x.stride * bytes_of(a.x.elem) : 0;
       const QuantRow from{x_row(a, row + r), a.x.elem, a.k, a.smooth, ahead};
       const RowScale scale = row_scale(from);
-      std::int32_t sum = 0;
+      std::uint32_t sum = 0;
       for (std::int64_t c = 0; c < s.chunks; ++c) {
         const std::int64_t k = c * chunk_elems;
         sum += quantise_row<Dot>(from, scale.inverse, k, smaller(a.k, k + chunk_elems),
                                  x + (c * s.rows + r) * s.lda);
       }
       scales[r] = scale.scale;
-      starts(s, x)[r] = -Dot::kOffset * sum;
+      starts(s, x)[r] = static_cast<std::int32_t>(0U - std::uint32_t{Dot::kOffset} * sum);
     }
   }
 

@@ -72,10 +72,11 @@ template <class Dot>
 }
 
 // Elements [first, last) of the row, zero-padded to a multiple of kLanes words, as the words that Dot
-// multiplies. Returns the sum of the elements where Dot needs it.
+// multiplies. Returns the sum of the elements where Dot needs it, which wraps around for a row without a
+// scale.
 template <class Dot>
-inline std::int32_t quantise_row(const QuantRow& row, float inverse, std::int64_t first,
-                                 std::int64_t last, Word* to) {
+inline std::uint32_t quantise_row(const QuantRow& row, float inverse, std::int64_t first,
+                                  std::int64_t last, Word* to) {
   constexpr std::int64_t kStep = Vec::kLanes * Dot::kElems;
   const Vec::F factor = Vec::set1(inverse);
   Vec::W sum = Vec::zero_words();
@@ -83,10 +84,10 @@ inline std::int32_t quantise_row(const QuantRow& row, float inverse, std::int64_
     Vec::store_words(to, quantised_words<Dot>(row, i, factor, &sum));
   }
   if constexpr (Dot::kOffset == 0) return 0;
-  alignas(64) std::int32_t lanes[Vec::kLanes];
+  alignas(64) std::uint32_t lanes[Vec::kLanes];
   Vec::store_words(lanes, sum);
-  std::int32_t total = 0;
-  for (const std::int32_t lane : lanes) total += lane;
+  std::uint32_t total = 0;
+  for (const std::uint32_t lane : lanes) total += lane;
   return total;
 }
 
