@@ -19,11 +19,17 @@ struct Word {
   std::string_view word, key, value;
 };
 constexpr std::array kWords{
-    Word{"compile", "compile", "blocks"}, Word{"huge", "malloc", "huge"},
-    Word{"w8a8", "quant", "w8a8"},        Word{"w8a16", "quant", "w8a16"},
-    Word{"f32", "dtype", "f32"},          Word{"float", "quant", "none"},
-    Word{"bf16", "dtype", "bf16"},        Word{"pack", "artifact", "off"},
-    Word{"map", "weights", "map"},        Word{"copy", "weights", "copy"},
+    Word{"compile", "compile", "blocks"},
+    Word{"huge", "malloc", "huge"},
+    Word{"w8a8", "quant", "w8a8"},
+    Word{"w8a16", "quant", "w8a16"},
+    Word{"f32", "dtype", "f32"},
+    Word{"float", "quant", "none"},
+    Word{"modulation", "group.modulation", "w8a16"},
+    Word{"bf16", "dtype", "bf16"},
+    Word{"pack", "artifact", "off"},
+    Word{"map", "weights", "map"},
+    Word{"copy", "weights", "copy"},
 };
 
 bool is_plain(std::string_view text) {

@@ -111,23 +111,39 @@ std::string text_option(const Json& options, const char* key, const char* fallba
   return found != options.end() && found->is_string() ? found->get<std::string>() : fallback;
 }
 
-// A level is checked by the backend.
+constexpr std::string_view kGroup = "group.";  // another mode for a group of layers
+
+// A level is checked by the backend, a group by the component.
 void check_options(const Json& options) {
   for (const auto& [key, value] : options.items()) {
     const bool known = (key == "artifact" && value == "off") ||
                        (key == "weights" && (value == "map" || value == "copy")) ||
-                       (key == "level" && value.is_string());
+                       ((key == "level" || key.starts_with(kGroup)) && value.is_string());
     check(known, ErrorCode::InvalidArgument,
-          "difflet has no engine option {}={}; it has pack, map, copy, f32, bf16 and level=NAME",
+          "difflet has no engine option {}={}; it has pack, map, copy, f32, bf16, w8a16, w8a8, "
+          "float, modulation, group.NAME=MODE and level=NAME",
           key, value.dump(-1, ' ', true, Json::error_handler_t::replace));
   }
 }
 
+// None leaves a folder as it is: a quantised one has int8 weights all the same.
+compile::QuantRequest quant_request(const Resolved& r) {
+  compile::QuantRequest request;
+  if (r.quant != graph::WeightQuant::None) {
+    request.mode = r.quant;
+  }
+  for (const auto& [key, value] : r.options.items()) {
+    if (key.starts_with(kGroup)) {
+      request.groups[key.substr(kGroup.size())] =
+          compile::parse_weight_quant(value.get_ref<const std::string&>());
+    }
+  }
+  return request;
+}
+
 compile::BuildOptions build_options(const Resolved& r, const WorkerEdge& edge) {
-  // None leaves a folder as it is: a quantised one has int8 weights all the same.
-  const auto quant = r.quant == graph::WeightQuant::None ? std::nullopt : std::optional(r.quant);
   return {.dtype = r.dtype,
-          .quant = {.mode = quant, .groups = {}},
+          .quant = quant_request(r),
           .backend = &backends::find("cpu"),
           .backend_options = {.cpu_level = text_option(r.options, "level", ""),
                               .memory_limit = edge.available_memory}};

@@ -20,8 +20,8 @@ struct WorkerEdge {
 };
 
 // Loads what the resolved scenario names and answers commands until the end of the input or "exit".
-// Options: artifact=off, weights=map|copy|auto, cpu-level names. An error becomes an event and is
-// thrown on.
+// Options: artifact=off, weights=map|copy|auto, level=NAME, group.NAME=MODE (of int8 weights). An error
+// becomes an event and is thrown on.
 void run_worker(const std::filesystem::path& scenario, const WorkerEdge& edge);
 
 }  // namespace difflet::bench

@@ -125,8 +125,8 @@ TEST_F(BenchRun, AWholePipelineHasStagesAndSteps) {
 
 TEST_F(BenchRun, Int8WeightsAreMeasuredBesideFloatOnes) {
   scenario([](Json& json) { json["component"] = "transformer"; });
-  const ProcessResult run =
-      run_difflet(arguments("difflet,difflet:w8a8,difflet:w8a16+pack", {"--verify-outputs"}));
+  const ProcessResult run = run_difflet(arguments(
+      "difflet,difflet:w8a8,difflet:w8a16+pack,difflet:w8a16+modulation", {"--verify-outputs"}));
   ASSERT_EQ(run.status, 0) << run.err;
   const auto weights = [&](std::size_t index) {
     return engine(index)["memory"]["weight_bytes"].get<double>();
@@ -135,6 +135,7 @@ TEST_F(BenchRun, Int8WeightsAreMeasuredBesideFloatOnes) {
     EXPECT_LT(weights(index), 0.8 * weights(0));
     EXPECT_GT(result()["points"][0]["differences"][index - 1]["cosine"].get<double>(), 0.99);
   }
+  EXPECT_LT(weights(3), weights(2));
   EXPECT_NE(run.out.find("linear w8a8 "), std::string::npos) << run.out;
   EXPECT_NE(run.out.find("linear w8a16 "), std::string::npos) << run.out;
   EXPECT_NE(run.out.find(" of difflet's)"), std::string::npos) << run.out;
