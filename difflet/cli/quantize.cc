@@ -469,7 +469,7 @@ void print_part(const Part& part) {
                                   : fmt::format(", relative error up to {:.1e}", worst->second)));
   }
   for (const auto& [name, layer] : part.quant.layers) {
-    if (layer.mode == graph::WeightQuant::None) {
+    if (layer.mode == graph::WeightQuant::None && !layer.kept.empty()) {
       print(fmt::format("  kept {}: {}\n", name, layer.kept));
     }
   }

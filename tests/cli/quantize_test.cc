@@ -125,7 +125,8 @@ TEST_F(Quantize, W8a8IsSmoothedAndMeasuredOnPrompts) {
     EXPECT_GT(event.at("smoothed").get<int>(), 0);
     EXPECT_LT(event.at("bytes_after"), event.at("bytes_before"));
     for (const Json& group : event.at("groups")) {
-      EXPECT_GT(group.at("worst_error").get<double>(), 0);
+      const bool asked = group.at("group") != "modulation";  // only where it is named
+      EXPECT_EQ(group.contains("worst_error"), asked) << group.dump();
     }
     const Json config = read_json_file(folder_ / "out" / name / "config.json");
     EXPECT_EQ(config.at("quantization_config").at("quant_method"), "difflet");
@@ -137,7 +138,8 @@ TEST_F(Quantize, W8a8IsSmoothedAndMeasuredOnPrompts) {
       EXPECT_EQ(written.entry(layer.key() + "_smooth").dtype, DType::F32);
     }
     for (const auto& layer : event.at("kept").items()) {
-      EXPECT_THAT(layer.value().get<std::string>(), HasSubstr("relative error"));
+      const std::string reason = layer.value();
+      EXPECT_THAT(reason, ::testing::AnyOf("", HasSubstr("relative error")));
       EXPECT_TRUE(written.has(layer.key()));
     }
   }
@@ -164,8 +166,9 @@ TEST_F(Quantize, GroupsAndComponentsNarrowIt) {
       ++components;
       EXPECT_EQ(event.at("name"), "transformer");
       for (const Json& group : event.at("groups")) {
-        const bool single = group.at("group").get<std::string>().starts_with("single.");
-        EXPECT_EQ(group.at("kept"), single ? group.at("layers") : Json(0));
+        const std::string name = group.at("group");
+        const bool kept = name.starts_with("single.") || name == "modulation";
+        EXPECT_EQ(group.at("kept"), kept ? group.at("layers") : Json(0)) << name;
       }
     }
   }

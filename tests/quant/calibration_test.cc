@@ -1,3 +1,4 @@
+// What prompts show of the demo model.
 #include "difflet/pipelines/calibration.h"
 
 #include <cmath>
