@@ -6,6 +6,8 @@ says when it happened by the machine's CLOCK_MONOTONIC (`clock_s`, which may be 
 together have no time between them, and the CPU time of the engine's process tree so far (`cpu_s`). Everything that is printed past
 this module (by a library, by a child) goes to stderr.
 
+`ready` may carry `memory`, an object of planned bytes: weight_bytes, activation_bytes, scratch_bytes.
+
 An adapter is a class with `load()` and `run()` handed to `main`; needs nothing but the standard library.
 """
 import argparse
