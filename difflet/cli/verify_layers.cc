@@ -196,7 +196,7 @@ double print_outputs(const OptionValues& options, const QuantPair& pair,
                    {"relative", output.relative},
                    {"cosine", output.cosine},
                    {"non_finite", output.non_finite}});
-    } else {
+    } else if (result || output.relative > 0) {
       print(fmt::format(
           "{}, all layers: {:<34} {:<14} error {:.2e}, cosine {:.7f}{}\n", pair.name, output.block,
           output.output, output.relative, output.cosine,

@@ -298,12 +298,13 @@ void PipelineCheck::finish(const std::vector<RequestResult>& plain,
     const std::string judged = judge_ ? fmt::format("; hits {} of {}, {} of {} without int8", after,
                                                     all.size(), before, all.size())
                                       : "";
-    print(fmt::format(
-        "{} int8 layers, {} over their bound; {} pictures: mean {:.1f} dB, least "
-        "{:.1f} dB; latents' cosine {:.6f}, least {:.6f}; text's {:.6f}, least "
-        "{:.6f}{}\n",
-        found.layers, found.over_bound, all.size(), s.mean.psnr, s.least.psnr, s.mean.latent_cosine,
-        s.least.latent_cosine, s.mean.text_cosine, s.least.text_cosine, judged));
+    print(
+        fmt::format("{} int8 layers, {} over their bound; {} picture{}: mean {:.1f} dB, least "
+                    "{:.1f} dB; latents' cosine {:.6f}, least {:.6f}; text's {:.6f}, least "
+                    "{:.6f}{}\n",
+                    found.layers, found.over_bound, all.size(), all.size() == 1 ? "" : "s",
+                    s.mean.psnr, s.least.psnr, s.mean.latent_cosine, s.least.latent_cosine,
+                    s.mean.text_cosine, s.least.text_cosine, judged));
   }
   check(s.mean.psnr >= bound, ErrorCode::DataLoss,
         "with int8 weights the pictures are at {:.1f} dB of those without; {} are asked for",
@@ -318,7 +319,7 @@ void check_component(const OptionValues& options, Context& context) {
   const Targets targets(options, context);
   std::optional<compile::ComponentFolder> other;
   const Target& target = targets.all().front();
-  check(targets.all().size() == 1, ErrorCode::Internal, "internal error: no single component");
+  require(targets.all().size() == 1, "a component that is several");
   if (options.given("quantized")) {
     const auto place =
         pipelines::find_component(options.text("quantized"), options.text("component"));

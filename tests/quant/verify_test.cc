@@ -75,8 +75,9 @@ TEST(VerifyQuant, ATextForPeople) {
             std::string::npos)
       << result.out;
   EXPECT_NE(result.out.find("transformer double.mlp: 8 layers, mean "), std::string::npos);
-  EXPECT_EQ(result.out.find("single.mlp"), std::string::npos);
-  EXPECT_NE(result.out.find("50 int8 layers, 0 over their bound; 1 pictures: mean "),
+  EXPECT_EQ(result.out.find("transformer single.mlp: "), std::string::npos);
+  EXPECT_NE(result.out.find("proj_mlp.weight          kept: --quant-groups"), std::string::npos);
+  EXPECT_NE(result.out.find("50 int8 layers, 0 over their bound; 1 picture: mean "),
             std::string::npos)
       << result.out;
   EXPECT_NE(result.err.find("int8: 1 of 1"), std::string::npos) << result.err;
@@ -96,6 +97,27 @@ TEST(VerifyQuant, OneComponentOnNoise) {
   EXPECT_GT(end.at("cosine").get<double>(), 0.998);
   EXPECT_EQ(end.at("cosine"), outputs.back().at("cosine"));
   expect_refused(verify(joined(transformer, {"--least-cosine", "1"})), 6, "1 is asked for");
+}
+
+TEST(VerifyQuant, AFolderBesideTheOneThatItWasMadeOf) {
+  const TemporaryFolder folder;
+  const std::string made = (folder / "int8").string();
+  const ProcessResult written = run_difflet({"quantize", "--model", demo(), "--quant", "w8a8",
+                                             "--calibration", "none", "--output", made, "--quiet"});
+  ASSERT_EQ(written.status, 0) << written.err;
+  const Arguments request{"--prompt", "a red apple", "--steps", "2", "--json"};
+  const ProcessResult stored = run_difflet(verify(joined({"--quantized", made}, request)));
+  EXPECT_EQ(stored.status, 0) << stored.err;
+  // Without calibration the folder holds what --quant makes.
+  EXPECT_EQ(stored.out, run_difflet(verify(joined({"--quant", "w8a8"}, request))).out);
+  const ProcessResult component =
+      run_difflet(verify({"--quantized", made, "--component", "text_encoder_2"}));
+  EXPECT_EQ(component.status, 0) << component.err;
+  EXPECT_NE(component.out.find("text_encoder_2: 14 int8 layers"), std::string::npos)
+      << component.out;
+  const std::string words = "has int8 weights already";
+  expect_refused({"verify", "--model", made, "--quantized", made}, 2, words);
+  expect_refused({"verify", "--model", made, "--quant", "w8a8"}, 2, words);
 }
 
 TEST(VerifyQuant, BoundsThatNobodyMeets) {
