@@ -4,13 +4,14 @@
 Instructions do not depend on how fast or busy the machine is, so a change of a percent is a change of the
 code. The step is that of the demo's transformer with 64 image and 32 text tokens, on one thread, at a level
 that valgrind can run; it is the difference between a process with two runs and one with one run, and what
-is left of the latter is start-up. Loops over data are few here, so overhead beside the kernels shows.
+is left of the latter is start-up. Loops over data are few here, so overhead beside the kernels shows. The step is
+counted with float weights and with int8 ones.
 
-    python3 bench/instructions.py [--build build/release] [--level avx2] [--update]
+    python3 bench/instructions.py [--build build/release] [--level avx2] [--quant none,w8a16,w8a8] [--update]
 
-Numbers are stored in bench/instructions.json for each compiler and level. Ends with 1 when a count is off
-by more than 2 % (and a hundred thousand instructions); for another compiler there is nothing to compare
-with.
+Numbers are stored in bench/instructions.json for each compiler, level and mode of quantisation. Ends with 1
+when a count is off by more than 2 % (and a hundred thousand instructions); for another compiler there is nothing
+to compare with.
 """
 import argparse
 import json
@@ -54,13 +55,14 @@ def group_of(function):
     return next((name for name, pattern in GROUPS.items() if pattern.search(function)), "overhead")
 
 
-def count(binary, level, work, repeat):
+def count(binary, level, quant, work, repeat):
     """Instructions by group of a whole process that runs the step `repeat` times."""
     out = work / f"callgrind.{repeat}"
+    quantised = [] if quant == "none" else ["--quant", quant]
     command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", binary, "eval",
                "--model", ROOT / "demo", "--component", "transformer",
                "--inputs", work / "inputs.safetensors", "--output", work / f"out.{repeat}.safetensors",
-               "--artifact", "off", "--threads", 1, "--cpu-level", level, "--repeat", repeat]
+               "--artifact", "off", "--threads", 1, "--cpu-level", level, "--repeat", repeat, *quantised]
     run = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False)
     if run.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))}: {run.stderr}")
@@ -74,12 +76,12 @@ def count(binary, level, work, repeat):
     return groups
 
 
-def measure(binary, level):
+def measure(binary, level, quant):
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
         work = Path(folder)
         inputs.write_safetensors(work / "inputs.safetensors",
                                  inputs.transformer_inputs(ROOT / "demo", 64, 32))
-        once, twice = pool.map(lambda repeat: count(binary, level, work, repeat), (1, 2))
+        once, twice = pool.map(lambda repeat: count(binary, level, quant, work, repeat), (1, 2))
     step = {name: twice[name] - once[name] for name in once}
     total = sum(step.values())
     return {**step, "step": total, "start-up": sum(once.values()) - total}
@@ -105,19 +107,24 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, default=ROOT / "build/release")
     parser.add_argument("--level", default="avx2", choices=["scalar", "avx2"])
+    parser.add_argument("--quant", default="none,w8a16,w8a8", help="modes, joined by commas")
     parser.add_argument("--update", action="store_true", help="store what was counted")
     options = parser.parse_args()
     if shutil.which("valgrind") is None:
         sys.exit("valgrind is not installed")
-    key = f"{compiler(options.build)}, {options.level}"
     all_stored = json.loads(STORED.read_text()) if STORED.exists() else {}
-    counts = measure(options.build / "difflet", options.level)
-    stored = None if options.update else all_stored.get(key)
-    print(f"{key}, a step of the demo's transformer"
-          + ("" if stored or options.update else ": no stored number"))
-    good = report(counts, stored)
+    good = True
+    for quant in options.quant.split(","):
+        key = f"{compiler(options.build)}, {options.level}" + ("" if quant == "none" else f", {quant}")
+        counts = measure(options.build / "difflet", options.level, quant)
+        stored = None if options.update else all_stored.get(key)
+        print(f"{key}, a step of the demo's transformer"
+              + ("" if stored or options.update else ": no stored number"))
+        good = report(counts, stored) and good
+        if options.update:
+            all_stored[key] = counts
     if options.update:
-        STORED.write_text(json.dumps({**all_stored, key: counts}, indent=2) + "\n")
+        STORED.write_text(json.dumps(all_stored, indent=2) + "\n")
     return 0 if good else 1
 
 
