@@ -1,6 +1,7 @@
 #include "difflet/pipelines/judge.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <utility>
@@ -28,8 +29,7 @@ Window window(std::int64_t index, std::int64_t from, std::int64_t to) {
   // A picture that grows takes the one pixel that it lies in.
   const double half = std::max(scale, 1.0) / 2;
   const double centre = (static_cast<double>(index) + 0.5) * scale;
-  Window w{.begin = static_cast<std::int64_t>(centre - half + 0.5),
-           .end = static_cast<std::int64_t>(centre + half + 0.5)};
+  Window w{.begin = std::lround(centre - half), .end = std::lround(centre + half)};
   w.begin = std::clamp<std::int64_t>(w.begin, 0, from - 1);
   w.end = std::clamp<std::int64_t>(w.end, w.begin + 1, from);
   return w;
