@@ -109,8 +109,8 @@ TEST(Bundle, RefusesWhatItCouldNotRun) {
 TEST(Bundle, TextThatIsNoneIsRefused) {
   CompiledProgram p = holding(bundle());
   for (const std::string& code :
-       {p.code.substr(0, p.code.size() / 2), std::string("{\"bands\":1,\"summary\":3}"),
-        std::string("{\"bands\":1,}"), p.code + "x"}) {
+       {p.code.substr(0, p.code.size() / 2), std::string(R"({"bands":1,"summary":3})"),
+        std::string(R"({"bands":1,})"), p.code + "x"}) {
     p.code = code;
     EXPECT_THROW((void)read_bundle(p), Error);
   }
