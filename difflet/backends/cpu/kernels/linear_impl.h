@@ -50,15 +50,15 @@ struct RowEnds {
   char* y;
 };
 
-// One vector at column j; `count` < kLanes elements of it exist, or kWhole.
-template <Act kAct, bool kWhole>
+// One vector at column j; `count` < kLanes elements of it exist, or kWhole. kScaled: row.scale is there.
+template <Act kAct, bool kScaled, bool kWhole>
 inline void finish(const LinearArgs& a, const RowEnds& row, std::int64_t j, std::int64_t count,
                    Vec::F v) {
   const auto load = [&](const char* p, Elem e) {
     const char* at = element(p, e, j);
     return kWhole ? load_as(at, e) : load_part(at, e, count);
   };
-  if (row.scale != nullptr) v = Vec::mul(v, load(row.scale, Elem::F32));
+  if constexpr (kScaled) v = Vec::mul(v, load(row.scale, Elem::F32));
   if (row.bias != nullptr) v = Vec::add(v, load(row.bias, Elem::F32));
   v = activate<kAct>(v);
   if (row.mul != nullptr) v = Vec::mul(v, load(row.mul, a.mul.elem));
@@ -71,14 +71,15 @@ inline void finish(const LinearArgs& a, const RowEnds& row, std::int64_t j, std:
   }
 }
 
-// kLanes sums of the tile's row i.
+// kLanes sums of the tile's row i; only those of scaled weights can be integers.
+template <bool kScaled>
 inline Vec::F sums(const Epilogue& e, std::int64_t i, const float* c) {
-  if (e.row_scale == nullptr) return Vec::load(c);
+  if (!kScaled || e.row_scale == nullptr) return Vec::load(c);
   return Vec::mul(Vec::from_ints(Vec::load_words(c)), Vec::set1(e.row_scale[i]));
 }
 
-template <Act kAct>
-void epilogue(const Epilogue& e) {
+template <Act kAct, bool kScaled>
+void epilogue_rows(const Epilogue& e) {
   const LinearArgs& a = e.args;
   const auto at = [&](const ConstRows& r, std::int64_t row) {
     return r.data == nullptr ? nullptr : element(r.data, r.elem, row * r.stride + e.col);
@@ -93,12 +94,17 @@ void epilogue(const Epilogue& e) {
                        element(a.y.data, a.y.elem, row * a.y.stride + e.col)};
     const float* c = e.c + i * e.ldc;
     for (std::int64_t j = 0; j < whole; j += Vec::kLanes) {
-      finish<kAct, true>(a, ends, j, 0, sums(e, i, c + j));
+      finish<kAct, kScaled, true>(a, ends, j, 0, sums<kScaled>(e, i, c + j));
     }
     if (whole < e.cols) {
-      finish<kAct, false>(a, ends, whole, e.cols - whole, sums(e, i, c + whole));
+      finish<kAct, kScaled, false>(a, ends, whole, e.cols - whole, sums<kScaled>(e, i, c + whole));
     }
   }
+}
+
+template <Act kAct>
+void epilogue(const Epilogue& e) {
+  e.args.scale != nullptr ? epilogue_rows<kAct, true>(e) : epilogue_rows<kAct, false>(e);
 }
 
 inline void run_epilogue(const Epilogue& e) {
