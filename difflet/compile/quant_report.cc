@@ -27,9 +27,10 @@ LinearQuantPlan plan_of(const graph::Graph& graph, const LinearQuantPlan& plan) 
 }
 
 void check_measurement(const QuantMeasurement& what) {
-  require(what.graph != nullptr && what.plan != nullptr && what.weights != nullptr &&
-              what.backend != nullptr,
-          "a measurement of nothing");
+  if (what.graph == nullptr || what.plan == nullptr || what.weights == nullptr ||
+      what.backend == nullptr) {
+    fail(ErrorCode::Internal, "internal error: a measurement of nothing");
+  }
   check(!what.samples.empty(), ErrorCode::InvalidArgument, "there is no sample to measure on");
   // Throws for a name that is no layer's.
   (void)graph::passes::quantize_linear(*what.graph, *what.plan);
