@@ -34,7 +34,7 @@ SMALLEST = 100_000
 KERNELS = "difflet::cpu::(anonymous namespace)::"
 # The first group whose pattern is in a function's name; all other functions are overhead.
 GROUPS = {
-    "linear": re.compile(re.escape(KERNELS) + r"(Linear<|tile<|epilogue<)"),
+    "linear": re.compile(re.escape(KERNELS) + r"(Linear<|tile<|epilogue(_rows)?<)"),
     "attention": re.compile(re.escape(KERNELS) + r"Attention<"),
     "row-wise": re.compile(re.escape(KERNELS) + r"\w*(rope|norm|stats|unary|binary|convert|copy|"
                            r"gather|modulat|softmax|reduce)\w*[<(]|^__(sin|cos)f"),

@@ -35,7 +35,7 @@ void read_session(std::string_view text) {
   point.engines.emplace_back();
   EngineEntry& engine = point.engines.front();
   engine.metrics = request_metrics(scenario, session.runs());
-  engine.ceiling = {1};
+  engine.ceilings = {{Arithmetic::Bf16Zmm, {1}}, {Arithmetic::Int8Zmm, {2}}};
   for (const RunRecord& run : session.runs()) {
     law(!run.outputs.empty(), "a request has an output");
     engine.outputs = run.outputs;
