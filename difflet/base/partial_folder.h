@@ -5,12 +5,14 @@
 
 namespace difflet {
 
-// Grows as "<target>.partial" and gets its name at the end. One writer at a time: the lock goes with
-// the process, and what an interrupted one left is cleared by the next.
+// Grows in a hidden folder of a new name beside the target, and gets its name at the end. A marker tells
+// such folders from others, and a lock that goes with the process tells whether someone still writes:
+// the next writer beside them removes what interrupted ones left, and nothing else.
 class PartialFolder {
  public:
-  // Makes the folders above, if need be. Throws InvalidArgument for a target without a name, Unavailable
-  // when another process writes it or the place is read-only, ResourceExhausted (disk full).
+  // Makes the folders above, if need be. Throws InvalidArgument for a target that cannot be a folder's
+  // new name (none, a mount point), Unavailable when another process writes it or the place takes no
+  // folders, ResourceExhausted (disk full).
   explicit PartialFolder(const std::filesystem::path& target);
   ~PartialFolder();  // removes the folder unless it was kept
   PartialFolder(const PartialFolder&) = delete;
@@ -21,9 +23,14 @@ class PartialFolder {
   void keep();
 
  private:
-  std::filesystem::path target_, path_;
-  int fd_ = -1;
-  bool kept_ = false;
+  void make(const std::filesystem::path& parent);
+  void mark() const;
+  void clear(const std::filesystem::path& parent) const;
+
+  std::filesystem::path target_;
+  std::filesystem::path place_;  // with the marker
+  std::filesystem::path path_;   // below it
+  int fd_ = -1;                  // of place_, locked
 };
 
 }  // namespace difflet

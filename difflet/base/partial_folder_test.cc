@@ -1,5 +1,8 @@
 #include "difflet/base/partial_folder.h"
 
+#include <iterator>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "difflet/base/file.h"
@@ -34,12 +37,54 @@ TEST(PartialFolder, LeavesNothingUnlessKept) {
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
+// As a killed process leaves it: marked, and locked by nobody.
+fs::path leave(const fs::path& target) {
+  fs::path place;
+  const fs::path kept = target.parent_path() / "moved";
+  {
+    const PartialFolder partial(target);
+    write(partial.path() / "f");
+    place = partial.path().parent_path();
+    fs::copy(place, kept, fs::copy_options::recursive);
+  }
+  fs::rename(kept, place);
+  return place;
+}
+
 TEST(PartialFolder, ClearsWhatWasLeft) {
   const TemporaryFolder folder;
-  fs::create_directories(folder / "one.partial/deep");
-  write(folder / "one.partial/deep/f");
-  PartialFolder partial(folder / "one");
+  const fs::path one = leave(folder / "one");
+  const fs::path two = leave(folder / "two");
+  const fs::path three = leave(folder / "three");
+  EXPECT_FALSE(fs::exists(one));  // gone with the second
+  write(three / "mine");
+  const PartialFolder partial(folder / "one");
+  EXPECT_FALSE(fs::exists(two));
+  EXPECT_FALSE(fs::exists(three / "content"));
+  EXPECT_TRUE(fs::exists(three / "mine"));
   EXPECT_TRUE(fs::is_empty(partial.path()));
+}
+
+TEST(PartialFolder, LeavesOtherFoldersAlone) {
+  const TemporaryFolder folder;
+  const std::vector<fs::path> others{"one.partial", ".difflet-0123456789abcdef.partial",
+                                     ".difflet-.partial"};
+  for (const fs::path& other : others) {
+    fs::create_directories(folder / other / "content");
+    write(folder / other / "content/f");
+    write(folder / other / "difflet-partial-folder");  // that says something else
+  }
+  write(folder / "two.partial");
+  fs::create_symlink("nowhere", folder / "three.partial");
+  for (const char* name : {"one", "two", "three"}) {
+    PartialFolder partial(folder / name);
+    partial.keep();
+  }
+  for (const fs::path& other : others) {
+    EXPECT_TRUE(fs::exists(folder / other / "content/f")) << other;
+  }
+  EXPECT_TRUE(fs::exists(folder / "two.partial"));
+  EXPECT_TRUE(fs::is_symlink(folder / "three.partial"));
 }
 
 TEST(PartialFolder, TakesTheNameOfAnEmptyFolderOnly) {
@@ -63,6 +108,8 @@ TEST(PartialFolder, HasOneWriter) {
   write(partial.path() / "f");
   EXPECT_ERROR(PartialFolder(folder / "one"), ErrorCode::Unavailable, "another process");
   EXPECT_TRUE(fs::exists(partial.path() / "f"));
+  const PartialFolder beside(folder / "two");
+  EXPECT_TRUE(fs::exists(partial.path() / "f"));
 }
 
 TEST(PartialFolder, RefusesNamesThatCannotBe) {
@@ -72,6 +119,11 @@ TEST(PartialFolder, RefusesNamesThatCannotBe) {
   const TemporaryFolder folder;
   write(folder / "f");
   EXPECT_THROW(PartialFolder(folder / "f/one"), Error);
+  EXPECT_THROW(PartialFolder(folder / std::string(300, 'x')), Error);
+  EXPECT_ERROR(PartialFolder("/proc"), ErrorCode::InvalidArgument, "a disk is mounted there");
+  EXPECT_ERROR(PartialFolder("/proc/q"), ErrorCode::Unavailable,
+               "nothing can be written in '/proc'");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1);
 }
 
 }  // namespace

@@ -25,9 +25,9 @@ bool is_synthetic(const std::filesystem::path& folder, const SyntheticFlux& reci
 
 // Writes model_index.json, transformer/, vae/, text_encoder/, text_encoder_2/, tokenizer/, tokenizer_2/
 // and scheduler/, with all cores and some megabytes of memory. A folder of the same recipe stays as it
-// is; a synthetic one of another recipe is replaced, also after an interruption only as a whole (the new
-// one grows in "<folder>.partial"). Throws InvalidArgument for a recipe out of range or a folder that
-// holds something else, ResourceExhausted (disk full), Unavailable.
+// is; a synthetic one of another recipe is replaced, also after an interruption only as a whole
+// (base/partial_folder.h). Throws InvalidArgument for a recipe out of range or a folder that holds
+// something else, ResourceExhausted (disk full), Unavailable.
 // `check_stop` is called for every few megabytes, from any thread: what it throws ends the writing.
 void write_synthetic(
     const SyntheticFlux& recipe, const std::filesystem::path& folder, Log& log,
