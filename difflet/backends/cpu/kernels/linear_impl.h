@@ -233,14 +233,28 @@ struct Linear {
   // x.
   static std::int64_t tasks(const LinearArgs& a, int threads) noexcept {
     constexpr std::int64_t kTasksPerThread = 8;
-    constexpr std::int64_t kMinCols = 256;
+    // Columns of a group where each thread has one; fewer where some would have none.
+    constexpr std::int64_t kUsualCols = 768, kMinCols = 256;
     const Layout l = layout(a.n, a.k);
     const std::int64_t row_blocks = split(a.m).row_blocks;
-    std::int64_t groups = 1;
-    if (threads > 1) groups = larger(groups, ceil_div(kTasksPerThread * threads, row_blocks));
+    std::int64_t wanted = 1;
+    if (threads > 1) wanted = larger(1, ceil_div(kTasksPerThread * threads, row_blocks));
     const bool narrow = a.m > 2 * Config::kRows;
-    const std::int64_t most = narrow ? larger(1, a.n / kMinCols) : l.panels;
-    return row_blocks * smaller(groups, smaller(most, l.panels));
+    const std::int64_t wide = larger(a.n / kUsualCols, smaller(threads, a.n / kMinCols));
+    const std::int64_t most = narrow ? larger(1, wide) : l.panels;
+    return row_blocks * even_groups(row_blocks, smaller(wanted, smaller(most, l.panels)), threads);
+  }
+
+  // The number of groups up to `most` that leaves threads idle for the smallest part of the time.
+  static std::int64_t even_groups(std::int64_t row_blocks, std::int64_t most,
+                                  int threads) noexcept {
+    const auto turns = [&](std::int64_t tasks) { return ceil_div(tasks, threads) * threads; };
+    std::int64_t best = most;
+    for (std::int64_t groups = most - 1; groups > 0; --groups) {
+      const std::int64_t tasks = row_blocks * groups;
+      if (tasks * turns(row_blocks * best) > row_blocks * best * turns(tasks)) best = groups;
+    }
+    return best;
   }
 
   static std::size_t scratch_bytes(const LinearArgs& a, int /*threads*/) noexcept {
