@@ -196,14 +196,14 @@ constexpr std::array kOptions{
                .commands = "run generate inspect eval compile cache-lookup cache-explain-key "
                            "verify bench-roofline quantize",
                .effect = kCompile},
-    OptionDecl{.name = "calibration",
-               .fallback_note = "w8a8: eight prompts of its own; w8a16: none",
-               .help = "text file with one prompt a line, statistics of --save-calibration "
-                       "(.safetensors), or none",
-               .commands = "quantize"},
+    OptionDecl{
+        .name = "calibration",
+        .fallback_note = "w8a8: eight prompts of its own; w8a16: none",
+        .help = "text file with one prompt a line, statistics of --save-calibration, or none",
+        .commands = "quantize"},
     OptionDecl{.name = "save-calibration",
                .type = Path,
-               .help = "file for the statistics, .safetensors",
+               .help = "file for the statistics, as safetensors; no input is overwritten",
                .commands = "quantize"},
     OptionDecl{.name = "steps",
                .type = Integer,
@@ -245,7 +245,7 @@ constexpr std::array kOptions{
                .type = Size,
                .fallback_note = "none: the whole picture at once",
                .help =
-                   "memory besides weights that decoding a picture may take (K, M, G; M without); "
+                   "memory besides weights that decoding a picture may take (whole K, M or G, powers of 1024; M without); "
                    "less costs time",
                .commands = "run generate eval inspect compile cache-lookup cache-explain-key",
                .effect = kCompile},

@@ -1,6 +1,8 @@
 #include "difflet/cli/calibration_source.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <span>
 #include <string_view>
 
 #include "difflet/base/error.h"
@@ -56,6 +58,20 @@ std::vector<std::string> read_prompts(const std::filesystem::path& file) {
   return prompts;
 }
 
+bool holds_statistics(const std::filesystem::path& file) {
+  const auto mapped = MappedFile::open(file);
+  const std::span<const std::byte> bytes = mapped->bytes();
+  // The header's length, of which no real one takes all eight bytes, and the header.
+  constexpr std::size_t kLength = 8;
+  std::string extension = file.extension().string();
+  std::ranges::transform(extension, extension.begin(), [](char c) {
+    return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  });
+  return extension == ".safetensors" ||
+         (bytes.size() > kLength && bytes[kLength - 1] == std::byte{0} &&
+          bytes[kLength] == std::byte{'{'});
+}
+
 CalibrationSource calibration_source(const OptionValues& options, const CalibrationUse& use) {
   CalibrationSource source;
   if (options.given("inputs")) {
@@ -65,20 +81,20 @@ CalibrationSource calibration_source(const OptionValues& options, const Calibrat
   if (given == kNone) {
     check(!source.inputs, ErrorCode::InvalidArgument,
           "--calibration none and --inputs exclude each other: inputs are there to calibrate on");
-  } else if (given && std::filesystem::path(*given).extension() == ".safetensors") {
+  } else if (given && holds_statistics(*given)) {
     source.statistics = compile::read_statistics(*given);
   } else if (given) {
     check(use.pipeline, ErrorCode::InvalidArgument,
           "--calibration: prompts take a whole pipeline; '{}' is one component, which --inputs or "
-          "statistics (.safetensors) calibrate",
+          "statistics of --save-calibration calibrate",
           options.text("model"));
     check(!source.inputs, ErrorCode::InvalidArgument,
           "--calibration with prompts and --inputs exclude each other");
     source.prompts = read_prompts(*given);
   } else if (use.smooths && !source.inputs) {
     check(use.pipeline, ErrorCode::InvalidArgument,
-          "w8a8 of one component: give --inputs to calibrate on, --calibration with statistics "
-          "(.safetensors), or --calibration none");
+          "w8a8 of one component: give --inputs to calibrate on, --calibration with statistics of "
+          "--save-calibration, or --calibration none");
     source.prompts = own_prompts();
   }
   return source;

@@ -28,6 +28,10 @@ struct CalibrationUse {
 // when w8a8 layers of a single component are to be smoothed and nothing says from what.
 CalibrationSource calibration_source(const OptionValues& options, const CalibrationUse& use);
 
+// Whether the file is statistics rather than prompts: by its content, which begins as safetensors do, or
+// by its name. Throws what opening it throws.
+bool holds_statistics(const std::filesystem::path& file);
+
 // One prompt a line, empty lines left out. Throws InvalidArgument for a file without a prompt or that is
 // not UTF-8 text, ResourceExhausted beyond a megabyte.
 std::vector<std::string> read_prompts(const std::filesystem::path& file);

@@ -18,16 +18,6 @@
 namespace difflet::cli {
 namespace {
 
-// Results would replace the weights that they come from.
-void check_no_weights(const std::filesystem::path& output, const io::Checkpoint& checkpoint) {
-  for (const std::string& name : checkpoint.names()) {
-    std::error_code absent;
-    check(!std::filesystem::equivalent(output, checkpoint.file_of(name), absent),
-          ErrorCode::InvalidArgument, "cannot write '{}': it holds the component's weights",
-          output.string());
-  }
-}
-
 struct Timing {
   double load_s = 0;
   std::vector<Clock> runs;  // duration of each
@@ -86,7 +76,8 @@ void run_eval(const OptionValues& options) {
   auto folder =
       compile::ComponentFolder::open(place.folder, place.class_name, options.text("variant"), log);
   compile::quantise(std::array{&folder}, build.quant);
-  check_no_weights(output, folder.checkpoint());
+  check_replaces_no_input("output", output, place.folder);
+  check_replaces_no_input("output", output, options.text("inputs"));
   check_picture_limit(options, folder);
   const compile::NamedTensors inputs = read_inputs(options.text("inputs"));
 

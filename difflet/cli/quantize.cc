@@ -1,7 +1,4 @@
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -59,25 +56,17 @@ compile::ColumnMaxima maxima_of(const Part& part, const compile::ModelStatistics
                             .layers;
 }
 
-// The folder to be written, without a slash at its end.
-fs::path checked_output(const OptionValues& options) {
-  const fs::path given = options.text("output");
-  fs::path output = given.has_filename() ? given : given.parent_path();
-  std::error_code error;
-  const bool exists = fs::exists(output, error);
-  check(!error, ErrorCode::InvalidArgument, "cannot write '{}': {}", given.string(),
-        error.message());
-  check(!exists || fs::is_directory(output), ErrorCode::InvalidArgument,
-        "cannot write '{}': it is not a folder", given.string());
-  check(!exists || fs::is_empty(output), ErrorCode::InvalidArgument,
-        "'{}' is there and is not empty: it is not overwritten", given.string());
-  const fs::path parent = output.has_parent_path() ? output.parent_path() : fs::path(".");
-  check(fs::is_directory(parent, error), ErrorCode::NotFound,
-        "cannot write '{}': there is no folder '{}'", given.string(), parent.string());
-  if (::access(parent.c_str(), W_OK | X_OK) != 0) {
-    fail_errno("write", output, errno);
+// Weights that cannot be quantised are in a file of this component's folder.
+template <typename F>
+void naming_folder(const Part& part, const F& f) {
+  try {
+    f();
+  } catch (Error& e) {
+    if (e.code() == ErrorCode::DataLoss) {
+      e.add_context(part.source->path().string());
+    }
+    throw;
   }
-  return output;
 }
 
 // Calibration runs the model as it is.
@@ -93,7 +82,7 @@ class Quantisation {
       : options_(&options),
         context_(&context),
         model_(model_folder(options)),
-        output_(checked_output(options)),
+        output_(new_folder(options.text("output"))),
         build_(float_build(options)),
         progress_(make_progress(options)) {
     open();
@@ -104,15 +93,17 @@ class Quantisation {
 
   void run() {
     const std::vector<pipelines::CopiedFile> files = files_beside();
-    check_disk(files);
     PartialFolder partial(output_);
+    check_disk(files);
     calibrate();
     for (Part& part : parts_) {
-      smooth(part);
-      measure(part);
+      naming_folder(part, [&] {
+        smooth(part);
+        measure(part);
+      });
     }
     for (const Part& part : parts_) {
-      write(part, partial.path() / part.folder);
+      naming_folder(part, [&] { write(part, partial.path() / part.folder); });
     }
     copy_files(files, partial.path(), [this] { progress_->check_stop(); });
     progress_->check_stop();
@@ -127,6 +118,7 @@ class Quantisation {
   void add(const std::string& name, const std::string& folder, const ComponentFolder& source);
   void choose_layers();
   void choose_source();
+  void check_save_calibration() const;
   void trace();
   std::vector<pipelines::CopiedFile> files_beside() const;
   void check_disk(const std::vector<pipelines::CopiedFile>& files) const;
@@ -240,13 +232,30 @@ void Quantisation::choose_source() {
   if (options_->given("save-calibration")) {
     check(!source_.prompts.empty() || source_.inputs, ErrorCode::InvalidArgument,
           "--save-calibration: nothing is run from which there would be statistics");
-    check_writable(options_->text("save-calibration"));
+    check_save_calibration();
   }
   for (const Part& part : parts_) {
     if (source_.statistics) {  // refused now rather than after other work
       (void)maxima_of(part, *source_.statistics);
     }
   }
+}
+
+void Quantisation::check_save_calibration() const {
+  const fs::path saved = options_->text("save-calibration");
+  check_writable(saved);
+  for (const char* input : {"calibration", "inputs"}) {
+    if (options_->given(input)) {
+      check_replaces_no_input("save-calibration", saved, options_->text(input));
+    }
+  }
+  check_replaces_no_input("save-calibration", saved, model_);
+  const fs::path target = fs::weakly_canonical(write_target(saved));
+  const fs::path output = fs::weakly_canonical(output_);
+  check(target != output && target.parent_path() != output, ErrorCode::InvalidArgument,
+        "--save-calibration: '{}' is the folder of --output or in it, which gets its files at the "
+        "end",
+        saved.string());
 }
 
 // The checkpoint is compared with the model even when nothing is run.
@@ -334,14 +343,16 @@ void Quantisation::calibrate() {
         layers.push_back(layer);
       }
       statistics_[part.name].class_name = part.source->class_name();
-      compile::observe({.graph = &*part.graph,
-                        .layers = layers,
-                        .weights = &weights,
-                        .samples = part.samples,
-                        .backend = build_.backend,
-                        .options = build_.backend_options},
-                       *context_, statistics_[part.name].layers,
-                       [this](const std::string& /*segment*/) { progress_->check_stop(); });
+      naming_folder(part, [&] {
+        compile::observe({.graph = &*part.graph,
+                          .layers = layers,
+                          .weights = &weights,
+                          .samples = part.samples,
+                          .backend = build_.backend,
+                          .options = build_.backend_options},
+                         *context_, statistics_[part.name].layers,
+                         [this](const std::string& /*segment*/) { progress_->check_stop(); });
+      });
     }
   } else if (!source_.prompts.empty()) {
     run_prompts();

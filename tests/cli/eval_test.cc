@@ -96,13 +96,20 @@ TEST_F(Eval, FilesAreChecked) {
   expect_refused(arguments({"--component", "vae"}), 3, "no folder");
 }
 
-TEST_F(Eval, TheOutputDoesNotReplaceTheWeights) {
+TEST_F(Eval, TheOutputDoesNotReplaceInputs) {
   copy_model("schnell", folder_ / "model");
   case_ = folder_ / "model/vae";
   output_ = case_ / "diffusion_pytorch_model.safetensors";
   const auto size = std::filesystem::file_size(output_);
-  expect_refused(arguments(), 2, "it holds the component's weights");
+  expect_refused(arguments(), 2, "it is not overwritten");
   EXPECT_EQ(std::filesystem::file_size(output_), size);
+  const std::filesystem::path weights = output_;
+  output_ = folder_ / "link.safetensors";
+  std::filesystem::create_symlink(weights, output_);
+  expect_refused(arguments(), 2, "it is not overwritten");
+  EXPECT_EQ(std::filesystem::file_size(weights), size);
+  output_ = inputs_;
+  expect_refused(arguments(), 2, "it is not overwritten");
 }
 
 TEST(Tokenize, PrintsOneListForEachLine) {
