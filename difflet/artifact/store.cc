@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "difflet/artifact/difference.h"
 #include "difflet/artifact/store_impl.h"
 #include "difflet/base/error.h"
 #include "difflet/base/sha256.h"
@@ -25,20 +26,6 @@ void merge_shapes(std::vector<ShapeEntry>& into, const std::vector<ShapeEntry>& 
       into.push_back(shape);
     }
   }
-}
-
-// "of this model there is <key>, which differs in backend ("cpu", not "reference")"
-std::string describe_difference(const std::string& key, const Identity& stored,
-                                const Identity& wanted) {
-  constexpr std::size_t kShown = 3;
-  const std::vector<FieldDifference> all = differences(base_of(stored), base_of(wanted));
-  std::string text = fmt::format("of {} there is {}, which differs in ", stored.model, key);
-  for (std::size_t i = 0; i < std::min(all.size(), kShown); ++i) {
-    text += fmt::format("{}{} ({}, not {})", i == 0 ? "" : ", ", all[i].path,
-                        all[i].a.empty() ? "none" : all[i].a, all[i].b.empty() ? "none" : all[i].b);
-  }
-  return all.size() > kShown ? text + fmt::format(" and {} more fields", all.size() - kShown)
-                             : text;
 }
 
 // One lookup: what was found, and what is worth saying when nothing was.

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "difflet/artifact/difference.h"
 #include "difflet/artifact/fingerprint.h"
 #include "difflet/base/error.h"
 #include "difflet/base/sha256.h"
@@ -59,20 +60,37 @@ artifact::Source source(const ComponentFolder& folder, const BuildOptions& build
   return found;
 }
 
-// Whether an artifact of some checkpoint would do: reading all weights to know this one is worth it.
-bool could_be_there(const artifact::Store& store, const artifact::Identity& identity) {
+// Why no artifact of any checkpoint would do, so that reading all weights to know this one is not worth
+// it; empty where one may.
+std::string why_none(const artifact::Store& store, const artifact::Identity& identity) {
   const std::vector<artifact::StoreEntry> entries = store.list();
-  if (entries.empty()) {
-    return true;  // a lookup says why
-  }
-  return std::any_of(entries.begin(), entries.end(), [&](const artifact::StoreEntry& entry) {
+  std::string nearest;
+  std::size_t fewest = 0;
+  for (const artifact::StoreEntry& entry : entries) {
     if (!entry.manifest) {
-      return entry.kind == artifact::EntryKind::Artifact;  // damaged: of which model nobody knows
+      if (entry.kind == artifact::EntryKind::Artifact) {
+        return "";  // damaged: of which model nobody knows
+      }
+      continue;
     }
-    artifact::Identity base = artifact::base_of(entry.manifest->identity);
-    base.source = identity.source;
-    return base == artifact::base_of(identity);
-  });
+    artifact::Identity stored = entry.manifest->identity;
+    stored.source = identity.source;  // not known yet
+    const std::size_t count =
+        artifact::differences(artifact::base_of(stored), artifact::base_of(identity)).size();
+    if (count == 0) {
+      return "";
+    }
+    if (stored.model == identity.model && (nearest.empty() || count < fewest)) {
+      fewest = count;
+      nearest = artifact::describe_difference(entry.key, stored, identity);
+    }
+  }
+  if (entries.empty()) {
+    return "";  // a lookup says why
+  }
+  return nearest.empty()
+             ? fmt::format("no artifact in '{}' is of {}", store.root().string(), identity.model)
+             : fmt::format("no artifact in '{}' fits; {}", store.root().string(), nearest);
 }
 
 // "hidden_states[1,64,8] img_ids[64,3]; ...": of each size the inputs that differ from the wanted ones.
@@ -189,13 +207,10 @@ void Prepared::look_up(std::span<const models::ShapeMap> shapes) {
   if (const auto known = artifact::known_source(folder_->path(), folder_->checkpoint(),
                                                 build_.variant, use_.store)) {
     identity.source = *known;
-  } else if (could_be_there(store, identity)) {
-    identity.source = source(*folder_, build_, use_.store, *context_);
-  } else {
-    reason_ =
-        fmt::format("no artifact in {} is of this class, dtype, options, backend and toolchain",
-                    use_.store.string());
+  } else if (reason_ = why_none(store, identity); !reason_.empty()) {
     return;
+  } else {
+    identity.source = source(*folder_, build_, use_.store, *context_);
   }
   const artifact::Lookup found = store.find(identity);
   reason_ = found.reason;
@@ -323,9 +338,9 @@ std::vector<StagedPrograms> compile_shapes(const ComponentFolder& folder,
     const auto place =
         std::find(identity.shapes.begin(), identity.shapes.end(), shape_entry(map, graph));
     require(place != identity.shapes.end(), "shapes that their identity does not hold");
-    programs[static_cast<std::size_t>(place - identity.shapes.begin())] = compile_programs(
-        graph, build.schedule_capacity, *build.backend, context,
-        for_component(build, folder).backend_options);
+    programs[static_cast<std::size_t>(place - identity.shapes.begin())] =
+        compile_programs(graph, build.schedule_capacity, *build.backend, context,
+                         for_component(build, folder).backend_options);
   }
   return programs;
 }
