@@ -1,6 +1,7 @@
 #include <array>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -60,12 +61,16 @@ Split split_of(const graph::Graph& graph, std::int64_t capacity) {
 
 Stored count(const ComponentFolder& folder) {
   Stored stored;
+  std::set<std::string, std::less<>> vectors;  // of int8 weights, beside the parameters
+  for (const auto& [weight, quant] : folder.quant().plan()) {
+    vectors.insert({graph::passes::scale_name(weight), graph::passes::smooth_name(weight)});
+  }
   for (const std::string& name : folder.checkpoint().names()) {
     if (folder.model().ignores(name)) {
       continue;
     }
     const io::TensorEntry& entry = folder.checkpoint().entry(name);
-    stored.parameters += entry.shape.elements();
+    stored.parameters += vectors.contains(name) ? 0 : entry.shape.elements();
     stored.bytes[std::string(dtype_name(entry.dtype))] += entry.end - entry.begin;
   }
   return stored;
@@ -197,8 +202,7 @@ class Inspector {
     own.picture_memory_limit = folder.model().makes_picture() ? picture_memory_limit(options_) : 0;
     return own;
   }
-  compile::StagedPrograms programs(const ComponentFolder& folder,
-                                   const graph::Graph& graph) const {
+  compile::StagedPrograms programs(const ComponentFolder& folder, const graph::Graph& graph) const {
     return compile::compile_programs(graph, capacity(), backend_, context_, options_of(folder));
   }
 

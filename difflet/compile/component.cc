@@ -5,6 +5,7 @@
 #include "difflet/base/error.h"
 #include "difflet/base/json.h"
 #include "difflet/compile/quantized_weights.h"
+#include "difflet/compile/stored_int8_weights.h"
 #include "difflet/models/registry.h"
 
 namespace difflet::compile {
@@ -61,7 +62,8 @@ ComponentFolder ComponentFolder::open(const std::filesystem::path& folder,
   }
   c.checkpoint_ = io::Checkpoint::open(folder, variant);
   auto stored = read_quant_config(config, config_path.string(), *c.model_);
-  c.quant_ = stored ? *std::move(stored) : float_layers(*c.model_, c.checkpoint_);
+  c.quant_ = stored ? *std::move(stored) : ComponentQuant{};
+  add_float_layers(c.quant_, *c.model_, c.checkpoint_);
   return c;
 }
 
@@ -104,22 +106,28 @@ graph::Graph ComponentFolder::trace(const models::ShapeMap& inputs, DType dtype,
   if (plan.empty() && !quant_.stored) {
     return floats;
   }
-  try {
-    graph::Graph g = graph::passes::quantize_linear(floats, plan);
-    if (quant_.stored) {
-      check_parameters(g);
+  const auto quantised = [&] {
+    try {
+      return graph::passes::quantize_linear(floats, plan);
+    } catch (Error& e) {
+      e.add_context(path_.string());
+      throw;
     }
-    return g;
-  } catch (Error& e) {
-    e.add_context(path_.string());
-    throw;
+  };
+  graph::Graph g = quantised();
+  if (quant_.stored) {
+    check_parameters(g);  // names the folder itself
   }
+  return g;
 }
 
 std::unique_ptr<runtime::WeightSource> ComponentFolder::weights(
     ThreadPool& threads, std::function<void()> check_stop) const {
   LinearQuantPlan plan = quant_.plan();
-  if (quant_.stored || plan.empty()) {
+  if (quant_.stored) {
+    return std::make_unique<StoredInt8Weights>(checkpoint_, plan, std::move(check_stop));
+  }
+  if (plan.empty()) {
     return std::make_unique<CheckpointWeights>(checkpoint_, std::move(check_stop));
   }
   return std::make_unique<QuantizedWeights>(checkpoint_, std::move(plan), threads,
@@ -129,6 +137,8 @@ std::unique_ptr<runtime::WeightSource> ComponentFolder::weights(
 void ComponentFolder::check_parameters(const graph::Graph& graph) const {
   std::vector<std::string> problems;
   std::set<std::string> used;
+  const std::set<std::string, std::less<>> stored =
+      quant_.stored ? stored_int8_names(quant_.plan()) : std::set<std::string, std::less<>>{};
   for (const graph::ParamDecl& param : graph.params()) {
     const auto name = find_name(checkpoint_, param);
     if (!name) {
@@ -137,13 +147,14 @@ void ComponentFolder::check_parameters(const graph::Graph& graph) const {
     }
     used.insert(*name);
     const io::TensorEntry& entry = checkpoint_.entry(*name);
-    const bool is_int8 = param.dtype == DType::I8;
-    if (is_int8 ? entry.dtype != DType::I8 : !is_float(entry.dtype)) {
+    const bool exact = stored.contains(param.name);  // as difflet quantize writes it
+    if (exact ? entry.dtype != param.dtype : !is_float(entry.dtype)) {
+      const std::string_view wanted = param.dtype == DType::I8 ? "I8" : "F32";
       problems.push_back(fmt::format("'{}' in {} is {}, not {}", *name,
                                      checkpoint_.file_of(*name).filename().string(),
-                                     dtype_name(entry.dtype), is_int8 ? "I8" : "F32, F16 or BF16"));
+                                     dtype_name(entry.dtype), exact ? wanted : "F32, F16 or BF16"));
     }
-    if (squeezed(entry.shape, param.shape.rank()) != param.shape) {
+    if ((exact ? entry.shape : squeezed(entry.shape, param.shape.rank())) != param.shape) {
       problems.push_back(fmt::format("'{}' in {} is {}, the config asks for {}", *name,
                                      checkpoint_.file_of(*name).filename().string(),
                                      entry.shape.str(), param.shape.str()));

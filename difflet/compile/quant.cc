@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kMethod = "difflet";
 constexpr std::int64_t kFormat = 1;
 constexpr std::string_view kSmoothed = "w8a8+smooth";
-constexpr std::size_t kShown = 8;  // names repeated in one error
+constexpr std::string_view kAsked = "--quant-groups";  // why a layer is kept: the request says so
 
 // Whether all of `text` is `pattern`, where * is any run of characters, none too.
 bool matches_glob(std::string_view pattern, std::string_view text) {
@@ -69,19 +69,57 @@ std::size_t closeness(std::string_view key, std::string_view weight) {
   return is_glob(key) ? key.size() : 0;
 }
 
-WeightQuant mode_of(const QuantRequest& request, std::string_view weight, const QuantLayer& layer) {
-  WeightQuant mode =
-      layer.only_named ? WeightQuant::None : request.mode.value_or(WeightQuant::None);
+// What --quant-groups say of this layer, by the closest name; null: nothing.
+const std::pair<const std::string, WeightQuant>* named(const QuantRequest& request,
+                                                       std::string_view weight,
+                                                       const QuantLayer& layer) {
+  const std::pair<const std::string, WeightQuant>* closest = nullptr;
   std::size_t best = 0;
-  for (const auto& [key, wanted] : request.groups) {
-    if (means(key, weight, layer) && closeness(key, weight) >= best) {
-      best = closeness(key, weight);
-      mode = wanted;
+  for (const auto& group : request.groups) {
+    if (means(group.first, weight, layer) && closeness(group.first, weight) >= best) {
+      best = closeness(group.first, weight);
+      closest = &group;
     }
   }
-  check(!layer.only_named || mode != WeightQuant::W8A8, ErrorCode::InvalidArgument,
-        "--quant-groups: {} ('{}') takes w8a16 or none", layer.group, weight);
-  return mode;
+  check(closest == nullptr || !layer.only_named || closest->second != WeightQuant::W8A8,
+        ErrorCode::InvalidArgument, "--quant-groups: {} ('{}') takes w8a16 or none", layer.group,
+        weight);
+  return closest;
+}
+
+WeightQuant mode_of(const QuantRequest& request, std::string_view weight, const QuantLayer& layer) {
+  if (const auto* group = named(request, weight, layer)) {
+    return group->second;
+  }
+  return layer.only_named ? WeightQuant::None : request.mode.value_or(WeightQuant::None);
+}
+
+// Whether a stored layer is what a request for `mode` has made: one that was measured and kept was asked
+// for as well.
+bool is_stored_as(const QuantLayer& layer, WeightQuant mode) {
+  const bool measured =
+      layer.mode == WeightQuant::None && !layer.kept.empty() && layer.kept != kAsked;
+  return mode == layer.mode || measured;
+}
+
+// Throws InvalidArgument when the request asks for something else than is stored.
+void check_stored(const ComponentQuant& stored, const QuantRequest& request,
+                  const std::string& origin) {
+  const std::string label = stored.plan().empty() ? "floats" : stored.label();
+  bool same = true;  // layer by layer
+  for (const auto& [weight, layer] : stored.layers) {
+    const auto* group = named(request, weight, layer);
+    check(group == nullptr || is_stored_as(layer, group->second), ErrorCode::InvalidArgument,
+          "{}: the weights are stored as {} ('{}' as {}), so that --quant-groups '{}={}' cannot "
+          "change them",
+          origin, label, weight, graph::enum_name(layer.mode), group == nullptr ? "" : group->first,
+          graph::enum_name(group == nullptr ? WeightQuant::None : group->second));
+    same = same && is_stored_as(layer, mode_of(request, weight, layer));
+  }
+  check(!request.mode || *request.mode == stored.mode || same, ErrorCode::InvalidArgument,
+        "{}: the weights are stored as {}, --quant {} takes the float checkpoint that they were "
+        "made from",
+        origin, label, graph::enum_name(request.mode.value_or(WeightQuant::None)));
 }
 
 std::string mode_names() {
@@ -116,7 +154,10 @@ void check_key(std::span<const QuantSubject> subjects, const std::string& key) {
                           [&](const QuantSubject& s) { return means_any(key, *s.quant); })) {
     return;
   }
-  const std::string groups = fmt::format("{}", fmt::join(groups_of(subjects), ", "));
+  const std::vector<std::string_view> known = groups_of(subjects);
+  check(std::ranges::find(known, key) == known.end(), ErrorCode::InvalidArgument,
+        "--quant-groups: there are no layers of '{}' in this model", key);
+  const std::string groups = fmt::format("{}", fmt::join(known, ", "));
   for (const QuantSubject& subject : subjects) {
     for (const std::string& name : subject.checkpoint->names()) {
       check(subject.model->ignores(name) || !means(key, name, {}), ErrorCode::InvalidArgument,
@@ -236,22 +277,14 @@ ComponentQuant requested_layers(const ComponentQuant& layers, const QuantRequest
                                 const std::string& origin) {
   ComponentQuant quant = layers;
   if (layers.stored) {
-    check(!request.mode || *request.mode == layers.mode, ErrorCode::InvalidArgument,
-          "{}: the weights are stored as {}, --quant {} takes the float checkpoint that they were "
-          "made from",
-          origin, graph::enum_name(layers.mode), graph::enum_name(*request.mode));
-    for (const auto& [key, mode] : request.groups) {
-      check(!means_any(key, layers), ErrorCode::InvalidArgument,
-            "{}: the weights are stored as {}, so that --quant-groups '{}' cannot change them",
-            origin, layers.label(), key);
-    }
+    check_stored(layers, request, origin);
     return quant;
   }
   quant.mode = request.mode.value_or(WeightQuant::None);
   for (auto& [weight, layer] : quant.layers) {
     layer.mode = mode_of(request, weight, layer);
     const bool refrained = layer.mode == WeightQuant::None && quant.mode != WeightQuant::None;
-    layer.kept = refrained && !layer.only_named ? "--quant-groups" : "";
+    layer.kept = refrained && !layer.only_named ? kAsked : "";
   }
   return quant;
 }
@@ -271,19 +304,38 @@ void check_quant_request(std::span<const QuantSubject> subjects, const QuantRequ
   }
 }
 
+namespace {
+
+// The mode that a folder is said to have: what was asked for if a layer has it; with a mode of its own
+// for every layer, "*=w8a8", that of most.
+WeightQuant stored_mode(const ComponentQuant& quant) {
+  std::map<WeightQuant, std::size_t> counts;
+  for (const auto& [weight, layer] : quant.layers) {
+    if (layer.mode != WeightQuant::None) {
+      ++counts[layer.mode];
+    }
+  }
+  if (quant.mode == WeightQuant::None || counts.empty() || counts.contains(quant.mode)) {
+    return quant.mode;
+  }
+  return std::ranges::max_element(counts, {}, [](const auto& c) { return c.second; })->first;
+}
+
+}  // namespace
+
 Json quant_config(const ComponentQuant& quant) {
   Json layers = Json::object();
   Json kept = Json::object();
   for (const auto& [weight, layer] : quant.layers) {
     if (layer.mode != WeightQuant::None) {
       layers[weight] = layer_text(layer);
-    } else if (!layer.only_named) {
+    } else if (!layer.kept.empty()) {
       kept[weight] = layer.kept;
     }
   }
   return {{"quant_method", kMethod},
           {"format", kFormat},
-          {"mode", graph::enum_name(quant.mode)},
+          {"mode", graph::enum_name(stored_mode(quant))},
           {"layers", std::move(layers)},
           {"kept", std::move(kept)}};
 }
@@ -344,14 +396,21 @@ std::optional<ComponentQuant> read_quant_config(const Json& config, const std::s
   quant.stored = true;
   const std::string mode = fields.text("mode");
   const auto parsed = graph::parse_enum<WeightQuant>(mode);
-  fields.expect(parsed && *parsed != WeightQuant::None, "mode", "'{}' is neither w8a16 nor w8a8",
-                mode);
+  fields.expect(parsed.has_value(), "mode", "'{}' is none of {}", mode, mode_names());
   quant.mode = *parsed;
   const std::vector<models::QuantRule> rules = model.quant_rules();
   read_layers(fields, "layers", rules, read_layer, quant);
   read_layers(fields, "kept", rules, read_kept, quant);
   fields.done();
+  fields.expect(quant.mode == stored_mode(quant), "mode", "'{}', but no layer has it", mode);
   return quant;
+}
+
+void add_float_layers(ComponentQuant& quant, const models::Component& model,
+                      const io::Checkpoint& checkpoint) {
+  for (auto& [weight, layer] : float_layers(model, checkpoint).layers) {
+    quant.layers.emplace(weight, std::move(layer));
+  }
 }
 
 }  // namespace difflet::compile

@@ -66,7 +66,8 @@ ComponentQuant float_layers(const models::Component& model, const io::Checkpoint
 
 // `layers` as `request` asks for them; a group that is none of theirs is passed over. Of a quantised
 // folder they stay as they are: `origin` names it where that is not what the request wants
-// (InvalidArgument, also for a mode that a layer cannot have).
+// (InvalidArgument, also for a mode that a layer cannot have). A request for what is stored is none for
+// a change: its mode, or a layer's own, or that of a layer which was kept for its error.
 ComponentQuant requested_layers(const ComponentQuant& layers, const QuantRequest& request,
                                 const std::string& origin);
 
@@ -84,13 +85,17 @@ void check_quant_request(std::span<const QuantSubject> subjects, const QuantRequ
 
 // "quantization_config" of a config.json:
 // {"quant_method": "difflet", "format": 1, "mode": "w8a8", "layers": {"<weight>": "w8a8+smooth"},
-//  "kept": {"<weight>": "<reason>"}}.
+//  "kept": {"<weight>": "<reason>"}}. "mode" is "none" where only layers that were named have int8
+// weights; a layer that was not asked for is in neither object.
 inline constexpr const char* kQuantConfigField = "quantization_config";
 Json quant_config(const ComponentQuant& quant);
 // Nothing when `config` has no such field. Throws DataLoss, naming the field, for what is not of that
-// form and for a layer that the model's rules do not name; Unsupported for another method or format.
-// `origin` names the file.
+// form, for a layer that the model's rules do not name and for a mode that none of the layers has;
+// Unsupported for another method or format. `origin` names the file.
 std::optional<ComponentQuant> read_quant_config(const Json& config, const std::string& origin,
                                                 const models::Component& model);
+// Adds the layers of a quantised folder that its config does not name: they have float weights.
+void add_float_layers(ComponentQuant& quant, const models::Component& model,
+                      const io::Checkpoint& checkpoint);
 
 }  // namespace difflet::compile

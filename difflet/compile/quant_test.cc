@@ -217,8 +217,11 @@ TEST_F(Quant, ConfigsOfAnotherFormAreRefused) {
   refused(R"({"quant_method": "bitsandbytes", "load_in_8bit": true})", ErrorCode::Unsupported,
           "bitsandbytes");
   refused(R"({"quant_method": "difflet", "format": 2})", ErrorCode::Unsupported, "format: 2");
-  refused(R"({"quant_method": "difflet", "format": 1, "mode": "none"})", ErrorCode::DataLoss,
-          "quantization_config.mode: 'none'");
+  refused(R"({"quant_method": "difflet", "format": 1, "mode": "w4"})", ErrorCode::DataLoss,
+          "quantization_config.mode: 'w4' is none of none, w8a16, w8a8");
+  refused(R"({"quant_method": "difflet", "format": 1, "mode": "w8a16", "kept": {},)"
+          R"("layers": {"block.0.q.weight": "w8a8"}})",
+          ErrorCode::DataLoss, "quantization_config.mode: 'w8a16', but no layer has it");
   refused(head + R"("layers": {}})", ErrorCode::DataLoss, "quantization_config.kept");
   refused(head + R"("layers": [], "kept": {}})", ErrorCode::DataLoss, ".layers: not an object");
   refused(head + R"("layers": {}, "kept": {}, "bits": 8})", ErrorCode::DataLoss, "bits");
@@ -233,19 +236,70 @@ TEST_F(Quant, ConfigsOfAnotherFormAreRefused) {
           ErrorCode::DataLoss, "named as quantised and as kept");
 }
 
+TEST_F(Quant, EveryRequestIsReadBackAsItWasWritten) {
+  for (const char* mode : {"none", "w8a16", "w8a8"}) {
+    for (const char* groups : {"", "mlp=none", "mlp=w8a16", "mlp=w8a8", "*=w8a8", "*=w8a16",
+                               "*=w8a8,block.0.q.weight=none", "block.0.q.weight=w8a16"}) {
+      const ComponentQuant written = quantised(mode, groups);
+      auto read =
+          read_quant_config({{kQuantConfigField, quant_config(written)}}, "config.json", model_);
+      ASSERT_TRUE(read);
+      add_float_layers(*read, model_, checkpoint_);
+      EXPECT_EQ(read->layers, written.layers) << mode << " " << groups;
+      EXPECT_EQ(read->plan(), written.plan()) << mode << " " << groups;
+      // Naming what is stored changes nothing.
+      EXPECT_EQ(requested_layers(*read, request(mode, groups), "folder").layers, written.layers)
+          << mode << " " << groups;
+      EXPECT_EQ(quant_config(*read), quant_config(written));
+    }
+  }
+}
+
+TEST_F(Quant, LayersThatWereNotAskedForAreNotKept) {
+  EXPECT_TRUE(quant_config(quantised("none", "mlp=w8a16")).at("kept").empty());
+  EXPECT_EQ(quant_config(quantised("w8a8", "mlp=none")).at("kept").size(), 2U);
+}
+
 TEST_F(Quant, AQuantisedFolderStaysAsItIs) {
   ComponentQuant stored = quantised("w8a8");
   stored.stored = true;
+  const auto ask = [&](const std::string& mode, const std::string& groups) {
+    return requested_layers(stored, request(mode, groups), "folder").layers;
+  };
   EXPECT_EQ(requested_layers(stored, {}, "folder").layers, stored.layers);
-  EXPECT_EQ(requested_layers(stored, request("w8a8"), "folder").layers, stored.layers);
-  EXPECT_ERROR(requested_layers(stored, request("w8a16"), "folder"), ErrorCode::InvalidArgument,
+  EXPECT_EQ(ask("w8a8", ""), stored.layers);
+  EXPECT_EQ(ask("w8a8", "mlp=w8a8"), stored.layers);
+  EXPECT_EQ(ask("none", "*=w8a8"), stored.layers);
+  EXPECT_EQ(ask("w8a8", "other=none"), stored.layers);
+  EXPECT_ERROR(ask("w8a16", ""), ErrorCode::InvalidArgument,
                "folder: the weights are stored as w8a8, --quant w8a16 takes the float checkpoint");
-  EXPECT_ERROR(requested_layers(stored, request("none"), "folder"), ErrorCode::InvalidArgument,
-               "--quant none");
-  EXPECT_ERROR(requested_layers(stored, request("w8a8", "mlp=none"), "folder"),
-               ErrorCode::InvalidArgument, "--quant-groups 'mlp' cannot change them");
-  EXPECT_EQ(requested_layers(stored, request("w8a8", "other=none"), "folder").layers,
-            stored.layers);
+  EXPECT_ERROR(ask("none", ""), ErrorCode::InvalidArgument, "--quant none");
+  EXPECT_ERROR(ask("w8a8", "mlp=none"), ErrorCode::InvalidArgument,
+               "('block.0.w1.weight' as w8a8), so that --quant-groups 'mlp=none' cannot change");
+  // One that was kept for its error was asked for, one that the request left out was not.
+  QuantLayer& kept = stored.layers.at("block.0.w1.weight");
+  kept = {.group = "mlp", .mode = None, .smooth = false, .kept = "relative error 0.07"};
+  EXPECT_EQ(ask("w8a8", "mlp=w8a8"), stored.layers);
+  kept.kept = "--quant-groups";
+  EXPECT_ERROR(ask("w8a8", "mlp=w8a8"), ErrorCode::InvalidArgument, "cannot change them");
+}
+
+TEST_F(Quant, AQuantisedFolderKnowsLayersThatItDoesNotName) {
+  const Reluctant model;
+  ComponentQuant stored = requested_layers(float_layers(model, checkpoint_), request("w8a8"), "");
+  auto read = read_quant_config({{kQuantConfigField, quant_config(stored)}}, "config.json", model);
+  add_float_layers(*read, model, checkpoint_);
+  const QuantRequest wanted = request("w8a8", "embedding=w8a16");
+  const QuantSubject subject{"Reluctant", &model, &checkpoint_, &*read};
+  check_quant_request(std::array{subject}, wanted);
+  EXPECT_ERROR(requested_layers(*read, wanted, "folder"), ErrorCode::InvalidArgument,
+               "stored as w8a8 ('embed.weight' as none), so that --quant-groups 'embedding=w8a16'");
+  EXPECT_EQ(requested_layers(*read, request("w8a8", "embedding=none"), "folder").layers,
+            read->layers);
+  // A group of which this checkpoint has no layer.
+  read->layers.erase("embed.weight");
+  EXPECT_ERROR(check_quant_request(std::array{subject}, wanted), ErrorCode::InvalidArgument,
+               "there are no layers of 'embedding' in this model");
 }
 
 }  // namespace

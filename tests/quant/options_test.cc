@@ -129,7 +129,7 @@ TEST_P(QuantOptions, AnArtifactGivesWhatAFreshCompileGives) {
     EXPECT_EQ(compiled.status, 0) << compiled.err;
     EXPECT_EQ(picture(joined(quant, {"--artifact", "require"})).rgb, fresh.rgb) << mode;
   }
-  expect_refused(generate({"--artifact", "require"}), 3, "options");
+  expect_refused(generate({"--artifact", "require"}), 3, "differs in options.quant (\"w8a");
   expect_refused(
       generate({"--artifact", "require", "--quant", "w8a8", "--quant-groups", "double.mlp=none"}),
       3, "--quant w8a8 --quant-groups double.mlp=none");
@@ -158,6 +158,27 @@ TEST_P(QuantOptions, AQuantisedFolderIsNoOtherMode) {
   expect_refused(generate({"--quant", "w8a16"}), 2, "the weights are stored as w8a8");
   expect_refused(generate({"--quant", "none"}), 2, "--quant none takes the float checkpoint");
   expect_refused(generate({"--quant-groups", "double.mlp=none"}), 2, "cannot change them");
+  expect_refused(generate({"--quant-groups", "modulation=w8a16"}), 2,
+                 "so that --quant-groups 'modulation=w8a16' cannot change them");
+  const io::Image stored = picture();
+  EXPECT_EQ(picture({"--quant", "w8a8", "--quant-groups", "double.mlp=w8a8"}).rgb, stored.rgb);
+}
+
+TEST_P(QuantOptions, AFolderOfOneQuantisedGroup) {
+  const Arguments group{"--quant", "none", "--quant-groups", "single.mlp=w8a16"};
+  const io::Image option = picture(group);
+  const std::string made = (folder_ / "made").string();
+  const ProcessResult written = run_difflet(
+      joined({"quantize", "--model", model_.string(), "--output", made, "--quiet"}, group));
+  ASSERT_EQ(written.status, 0) << written.err;
+  EXPECT_EQ(written.out.find("kept "), std::string::npos) << written.out;
+  const Json config =
+      read_json_file(fs::path(made) / "transformer/config.json").at("quantization_config");
+  EXPECT_EQ(config.at("mode"), "none");
+  EXPECT_TRUE(config.at("kept").empty());
+  model_ = made;
+  EXPECT_EQ(picture().rgb, option.rgb);
+  EXPECT_EQ(picture(group).rgb, option.rgb);
 }
 
 TEST_P(QuantOptions, WhatCannotBeIsRefused) {
@@ -190,6 +211,21 @@ TEST_P(QuantOptions, DamagedFoldersAreRefused) {
   refused_folder(
       [&](Tensors& t, Json&) { t[weight + "_int8"] = HostTensor(DType::BF16, {32, 32}); }, 6,
       "is bf16, not I8");
+  const auto changed = [&](const std::string& part, const auto& change) {
+    return [=](Tensors& t, Json&) { t[weight + part] = change(t.at(weight + part)); };
+  };
+  refused_folder(changed("_scale", [](const HostTensor& t) { return t.to(DType::F16); }), 6,
+                 "is f16, not F32");
+  refused_folder(
+      changed("_scale", [](const HostTensor& t) { return t.reshaped(Shape{t.shape()[0], 1}); }), 6,
+      weight + "_scale");
+  const std::string damaged = weight + "_scale' is damaged: element 0 is 0";
+  refused_folder(
+      changed("_scale", [](const HostTensor& t) { return HostTensor(DType::F32, t.shape()); }), 6,
+      damaged);
+  const ProcessResult compiled = run_difflet(small("compile"));
+  EXPECT_EQ(compiled.status, 6) << compiled.err;
+  EXPECT_NE(compiled.err.find(damaged), std::string::npos) << compiled.err;
   refused_folder([&](Tensors& t, Json&) { t[weight] = HostTensor(DType::BF16, {32, 32}); }, 6,
                  "unexpected '" + weight + "'");
   refused_folder([&](Tensors& t, Json&) { t[weight + "_smooth"] = HostTensor(DType::F32, {32}); },
@@ -260,6 +296,19 @@ TEST_P(QuantOptions, InspectShowsGroupsAndSizes) {
       << text.out;
   EXPECT_NE(text.out.find("not quantised: it has no layers that can be"), std::string::npos)
       << text.out;
+}
+
+TEST_P(QuantOptions, InspectCountsTheParametersOfTheModel) {
+  const Arguments inspect{"inspect", "--model",   (model_ / "transformer").string(),
+                          "--json",  "--backend", GetParam()};
+  const auto parameters = [&] {
+    const ProcessResult result = run_difflet(inspect);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return parse_json(result.out, "inspect").at("parameters").get<std::int64_t>();
+  };
+  const std::int64_t floats = parameters();
+  quantise_folder(model_ / "transformer", kWeights, "w8a8");
+  EXPECT_EQ(parameters(), floats);
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, QuantOptions, ::testing::Values("reference", "cpu"));
