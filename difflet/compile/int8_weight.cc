@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 
 #include "difflet/base/error.h"
@@ -14,6 +15,12 @@ namespace {
 
 constexpr float kLargest = 127;
 constexpr std::int64_t kTaskElements = 1 << 17;
+
+// Bounds of smoothing (int8_weight.h): what calibration saw of a column, as a part of the typical one,
+// and factors against their mean.
+constexpr float kSeenAtLeast = 0.25F;
+constexpr float kLeastFactor = 1.0F / 32;
+constexpr float kLargestFactor = 4;
 
 struct Matrix {
   const HostTensor* tensor = nullptr;
@@ -142,6 +149,29 @@ std::vector<float> largest_columns(std::string_view name, const Matrix& m, Threa
   return largest;
 }
 
+// The median of those that are not 0; 0 without one.
+float typical(std::span<const float> magnitudes) {
+  std::vector<float> seen;
+  std::ranges::copy_if(magnitudes, std::back_inserter(seen), [](float v) { return v > 0; });
+  if (seen.empty()) {
+    return 0;
+  }
+  const auto middle = seen.begin() + static_cast<std::ptrdiff_t>(seen.size() / 2);
+  std::ranges::nth_element(seen, middle);
+  return *middle;
+}
+
+// exp of the mean logarithm of those that are not 0; 0 without one.
+float geometric_mean(std::span<const float> values) {
+  double sum = 0;
+  std::size_t count = 0;
+  for (const float v : values) {
+    sum += v > 0 ? std::log(static_cast<double>(v)) : 0;
+    count += v > 0 ? 1 : 0;
+  }
+  return count == 0 ? 0.0F : static_cast<float>(std::exp(sum / static_cast<double>(count)));
+}
+
 }  // namespace
 
 Int8Weight quantise_weight(std::string_view name, const HostTensor& w,
@@ -176,14 +206,23 @@ std::vector<float> smoothing(std::string_view name, std::span<const float> x_max
   const Matrix m = matrix_of(name, w);
   check_length(name, "its statistics have", x_max.size(), m);
   const std::vector<float> w_max = largest_columns(name, m, threads);
-  std::vector<float> smooth(x_max.size(), 1.0F);
-  for (std::size_t k = 0; k < smooth.size(); ++k) {
+  for (std::size_t k = 0; k < x_max.size(); ++k) {
     check(std::isfinite(x_max[k]) && x_max[k] >= 0, ErrorCode::InvalidArgument,
           "the statistics of tensor '{}' hold {} for column {}", name, x_max[k], k);
-    if (x_max[k] > 0 && w_max[k] > 0) {
-      smooth[k] = std::sqrt(w_max[k]) / std::sqrt(x_max[k]);
-    }
   }
+  const float floor = typical(x_max) * kSeenAtLeast;
+  std::vector<float> smooth(x_max.size());
+  for (std::size_t k = 0; k < smooth.size() && floor > 0; ++k) {
+    smooth[k] = std::sqrt(w_max[k]) / std::sqrt(std::max(x_max[k], floor));
+  }
+  const float mean = geometric_mean(smooth);
+  if (mean == 0) {
+    std::ranges::fill(smooth, 1.0F);
+    return smooth;
+  }
+  std::ranges::transform(smooth, smooth.begin(), [&](float s) {
+    return std::clamp(s / mean, kLeastFactor, kLargestFactor);
+  });
   return smooth;
 }
 

@@ -27,9 +27,11 @@ HostTensor weight_scales(std::string_view name, const HostTensor& w, std::span<c
                          ThreadPool& threads);
 
 // What to multiply each column of x with so that its range and the weight's become alike (SmoothQuant
-// with alpha 0.5): sqrt(largest |w| of the column / x_max), 1 where either is 0. `x_max` [K]: largest
-// magnitudes seen. Throws as quantise_weight(), and InvalidArgument for an x_max that is negative or
-// not finite.
+// with alpha 0.5): sqrt(largest |w| of the column / x_max), divided by the geometric mean of all. `x_max`
+// [K]: largest magnitudes seen. A column that was hardly seen may be large in another run, so an x_max
+// counts for a quarter of the median one at least, and no factor is over 4; a large one may be reduced to
+// 1/32. All 1 where nothing was seen. Throws as quantise_weight(), and InvalidArgument for an x_max that
+// is negative or not finite.
 std::vector<float> smoothing(std::string_view name, std::span<const float> x_max,
                              const HostTensor& w, ThreadPool& threads);
 

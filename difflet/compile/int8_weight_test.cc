@@ -111,14 +111,33 @@ TEST_F(Int8Weights, OtherKindsOfTensorsAreRefused) {
 }
 
 TEST_F(Int8Weights, SmoothingEvensTheColumnsOut) {
-  // Column 1 of x is large, so that the weight takes a part of it.
-  const HostTensor w = HostTensor::from({2, 3}, std::vector<float>{1, -1, 0, 4, 0.5F, 0});
-  const std::vector<float> smooth = smoothing("w", std::vector<float>{1, 100, 5}, w, threads_);
-  EXPECT_THAT(smooth, ElementsAre(2.0F, 0.1F, 1.0F));
+  // Column 1 of x is large, so that the weight takes a part of it; column 2 of the weight is nothing.
+  const HostTensor w = HostTensor::from({2, 3}, std::vector<float>{1, -1, 0, 0.5F, 0.5F, 0});
+  const std::vector<float> smooth = smoothing("w", std::vector<float>{1, 16, 4}, w, threads_);
+  EXPECT_THAT(smooth, ElementsAre(2.0F, 0.5F, 1.0F / 32));
   const Int8Weight q = quantise(w, smooth);
-  EXPECT_THAT(scales(q), ElementsAre(10.0F / 127, 5.0F / 127));
-  EXPECT_THAT(values(q), ElementsAre(6, -127, 0, 51, 127, 0));
+  EXPECT_THAT(scales(q), ElementsAre(2.0F / 127, 1.0F / 127));
+  EXPECT_THAT(values(q), ElementsAre(32, -127, 0, 32, 127, 0));
   EXPECT_THAT(smoothing("w", std::vector<float>{0, 0, 0}, w, threads_), Each(1.0F));
+  EXPECT_THAT(smoothing("w", std::vector<float>{1, 2, 3}, HostTensor(DType::F32, {2, 3}), threads_),
+              Each(1.0F));
+}
+
+TEST_F(Int8Weights, SmoothingHardlyMovesWhatWasHardlySeen) {
+  HostTensor w(DType::F32, {2, 8});
+  std::ranges::fill(w.mutable_as<float>(), 1.0F);
+  for (const float seen : {0.0F, 1e-40F, 1e-6F, 0.1F}) {
+    const std::vector<float> smooth =
+        smoothing("w", std::vector<float>{1, 1, seen, 1, 1, 1, 1, 1}, w, threads_);
+    EXPECT_NEAR(smooth[2] / smooth[0], 2, 1e-3) << seen;
+  }
+  // Of a large one only so much goes into the weight, however the weight's own columns differ.
+  w.mutable_as<float>()[5] = 1e12F;
+  const std::vector<float> smooth =
+      smoothing("w", std::vector<float>{1, 1e6F, 1, 1, 1, 1, 1e30F, 1e-30F}, w, threads_);
+  EXPECT_EQ(smooth[5], 4.0F);
+  EXPECT_EQ(smooth[6], 1.0F / 32);
+  EXPECT_THAT(smooth, Each(::testing::AllOf(::testing::Ge(1.0F / 32), ::testing::Le(4.0F))));
 }
 
 TEST_F(Int8Weights, StatisticsThatDoNotFitAreRefused) {
