@@ -25,15 +25,16 @@ std::size_t parse_bytes(std::string_view text, std::string_view what) {
   }
   const bool fits = value > 0 && value <= std::uint64_t{1} << (kMost - shift);
   check(error == std::errc{} && shift > 0 && fits, ErrorCode::InvalidArgument,
-        "{}: '{}' is not a size such as 512M or 2G (K, M or G; a number alone is in M)", what, text);
+        "{}: '{}' is not a size such as 512M or 2G (K, M or G; a number alone is in M)", what,
+        text);
   return static_cast<std::size_t>(value << shift);
 }
 
 std::string size_text(std::size_t bytes) {
   constexpr std::size_t kKibi = 1024;
-  constexpr std::size_t kMebi = kKibi * kKibi;
-  return bytes < 16 * kMebi ? fmt::format("{}K", (bytes + kKibi - 1) / kKibi)
-                            : fmt::format("{}M", (bytes + kMebi - 1) / kMebi);
+  const std::size_t kibi = (bytes + kKibi - 1) / kKibi;
+  return kibi > 0 && kibi % kKibi == 0 ? fmt::format("{}M", kibi / kKibi)
+                                       : fmt::format("{}K", kibi);
 }
 
 std::string readable_bytes(std::size_t bytes) {

@@ -9,7 +9,7 @@ namespace difflet {
 // "512M", "2G", "65536K" (powers of 1024), "300" (M): 1 K at least, 1024 T at most. Throws InvalidArgument,
 // beginning with `what`.
 std::size_t parse_bytes(std::string_view text, std::string_view what);
-// What parse_bytes() reads as this many bytes, or a few more: "294M", below 16 M "912K".
+// What parse_bytes() reads as this many bytes, or less than a K more: "294M" when that is exact, "19969K".
 std::string size_text(std::size_t bytes);
 // "512 B", "1.5 GB": powers of 1000.
 std::string readable_bytes(std::size_t bytes);

@@ -24,6 +24,9 @@ struct BackendOptions {
   // compile() makes a program of one picture that takes no more than this many bytes besides weights,
   // in bands of rows where need be (backends/bands); 0: no limit.
   std::size_t picture_memory_limit = 0;
+  // Kernels that take little scratch where the fastest take tens of megabytes a thread. A program must be
+  // planned, packed and loaded as it was compiled.
+  bool little_scratch = false;
 };
 
 // Every function throws InvalidArgument or Unsupported for an option that cannot be.

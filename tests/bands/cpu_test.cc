@@ -62,5 +62,18 @@ TEST_P(FullWidth, DecoderGivesTheSamePictureInHalfOfItsMemory) {
   EXPECT_GE(difference.psnr, 60) << difference.str();
 }
 
+// Where the fastest convolutions would take most of the limit as scratch, others are taken.
+TEST(Scratch, IsLittleWhereTheLimitAsksForIt) {
+  Decodes decodes(kCpu);
+  const graph::Graph graph = decoder(testing::flux_config(), {1, 16, 8, 6}, DType::F32);
+  const std::size_t limit = decodes.smallest_limit(graph);
+  EXPECT_LE(limit, std::size_t{16} << 20U);
+  const runtime::CompiledProgram bands = decodes.compile(graph, limit);
+  for (const std::string& line : decodes.backend().explain(bands, decodes.context(), {})) {
+    EXPECT_EQ(line.find("conv.winograd.f32 ("), std::string::npos) << line;
+  }
+  EXPECT_GE(difference_within(decodes, graph, limit).psnr, 60);
+}
+
 }  // namespace
 }  // namespace difflet::bands

@@ -44,7 +44,7 @@ TEST_P(Sizes, LimitsBelowTheSmallestAreRefused) {
   const graph::Graph graph = decoder(small_config(), GetParam(), DType::F32);
   const std::size_t limit = decodes.smallest_limit(graph);
   try {
-    (void)decodes.compile(graph, limit - 2048);
+    (void)decodes.compile(graph, limit - 1024);
     FAIL() << "a limit below the smallest one is accepted";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ErrorCode::ResourceExhausted);

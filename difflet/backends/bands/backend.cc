@@ -28,13 +28,20 @@ std::size_t whole_bytes(const CompiledProgram& program, const MemoryReport& plan
   return bytes;
 }
 
+// What the inner backend is given for the bundle's programs.
+BackendOptions options_of(const Bundle& bundle, BackendOptions options) {
+  options.picture_memory_limit = 0;
+  options.little_scratch = bundle.little_scratch;
+  return options;
+}
+
 MemoryReport planned_memory(const CompiledProgram& program, const Bundle& bundle,
                             const runtime::Backend& inner, Context& context,
                             const BackendOptions& options) {
   std::vector<MemoryReport> programs;
   programs.reserve(bundle.programs.size());
   for (const CompiledProgram& band : bundle.programs) {
-    programs.push_back(inner.plan(band, context, options));
+    programs.push_back(inner.plan(band, context, options_of(bundle, options)));
   }
   MemoryReport memory = peak_of(bundle, programs);
   memory.weight_bytes = program.weight_bytes();
@@ -59,7 +66,7 @@ CompiledProgram BandBackend::compile(const graph::Graph& graph, Context& context
                        fmt::format("at once: {} besides weights", readable_bytes(bytes)));
     return whole;
   }
-  return compiler.compile(limit);
+  return compiler.compile(limit, bytes);
 }
 
 void BandBackend::pack(const CompiledProgram& program, std::int64_t rank,
@@ -70,13 +77,14 @@ void BandBackend::pack(const CompiledProgram& program, std::int64_t rank,
     return;
   }
   std::set<std::string> packed;
-  for (const CompiledProgram& band : read_bundle(program).programs) {
+  const Bundle bundle = read_bundle(program);
+  for (const CompiledProgram& band : bundle.programs) {
     bool fresh = false;
     for (const WeightPiece& piece : band.pieces) {
       fresh = packed.insert(piece.name).second || fresh;
     }
     if (fresh) {
-      inner_->pack(band, rank, weights, sink, context, options);
+      inner_->pack(band, rank, weights, sink, context, options_of(bundle, options));
     }
   }
 }
@@ -95,13 +103,14 @@ std::unique_ptr<runtime::Executable> BandBackend::load(
   check(memory.arena_bytes + memory.scratch_bytes <= bundle.limit, ErrorCode::ResourceExhausted,
         "program '{}' needs {} besides weights on {} threads, and was compiled for a limit of {}; "
         "fewer threads need less",
-        program.name, readable_bytes(memory.arena_bytes + memory.scratch_bytes),
-        context.threads.size(), readable_bytes(bundle.limit));
+        program.name, size_text(memory.arena_bytes + memory.scratch_bytes), context.threads.size(),
+        size_text(bundle.limit));
   for (const WeightPiece& piece : program.pieces) {
     (void)weights[0]->piece(piece);  // found out before minutes of work
   }
+  const BackendOptions own = options_of(bundle, options);
   return std::make_unique<BandExecutable>(program, std::move(bundle), memory, std::move(weights),
-                                          *inner_, context, options);
+                                          *inner_, context, own);
 }
 
 MemoryReport BandBackend::plan(const CompiledProgram& program, Context& context,
@@ -117,7 +126,8 @@ std::vector<std::string> BandBackend::explain(const CompiledProgram& program, Co
   if (!is_bundle(program)) {
     return inner_->explain(program, context, options);
   }
-  return lines_of(read_bundle(program), *inner_, context, options);
+  const Bundle bundle = read_bundle(program);
+  return lines_of(bundle, *inner_, context, options_of(bundle, options));
 }
 
 }  // namespace difflet::bands

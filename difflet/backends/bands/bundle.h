@@ -56,6 +56,8 @@ struct BandLeg {
 struct Bundle {
   std::string summary;    // for people
   std::size_t limit = 0;  // bytes besides weights
+  // BackendOptions::little_scratch of its programs.
+  bool little_scratch = false;
   std::map<graph::NodeId, KeptValue> values;
   std::vector<runtime::CompiledProgram> programs;
   std::vector<BandLeg> legs;

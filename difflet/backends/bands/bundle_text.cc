@@ -94,6 +94,10 @@ class Reader {
     expect(value >= min && value <= max, "a number out of range");
     return value;
   }
+  bool flag(const Json& json) const {
+    expect(json.is_boolean(), "a flag is not one");
+    return json.get<bool>();
+  }
   std::string text(const Json& json) const {
     expect(json.is_string(), "a text is not one");
     return json.get<std::string>();
@@ -163,10 +167,8 @@ class Reader {
   }
 
   BandPass pass(const Json& json, std::size_t programs) const {
-    const Json& statistics = at(json, "statistics");
-    expect(statistics.is_boolean(), "a flag is not one");
     BandPass pass{.node = node(at(json, "node")),
-                  .statistics = statistics.get<bool>(),
+                  .statistics = flag(at(json, "statistics")),
                   .count = number(at(json, "count"), 1, kMost),
                   .runs = {}};
     for (const Json& run : list(at(json, "runs"))) {
@@ -337,9 +339,13 @@ std::string print_bundle(const Bundle& bundle, const std::vector<WeightPiece>& p
     }
     legs.push_back({{"from", leg.from}, {"to", leg.to}, {"passes", passes}});
   }
-  return Json{
-      {"bands", 1},   {"summary", bundle.summary}, {"limit", bundle.limit}, {"values", values},
-      {"legs", legs}, {"programs", programs}}
+  return Json{{"bands", 1},
+              {"summary", bundle.summary},
+              {"limit", bundle.limit},
+              {"little_scratch", bundle.little_scratch},
+              {"values", values},
+              {"legs", legs},
+              {"programs", programs}}
       .dump();
 }
 
@@ -355,6 +361,7 @@ Bundle read_bundle(const CompiledProgram& program) {
   Bundle bundle{
       .summary = reader.text(reader.at(json, "summary")),
       .limit = static_cast<std::size_t>(reader.number(reader.at(json, "limit"), 1, kMost)),
+      .little_scratch = reader.flag(reader.at(json, "little_scratch")),
       .values = {},
       .programs = {},
       .legs = {}};

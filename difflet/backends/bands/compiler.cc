@@ -9,7 +9,6 @@
 #include "difflet/graph/cost.h"
 
 namespace difflet::bands {
-
 using graph::NodeId;
 using graph::passes::Band;
 using graph::passes::HeldValues;
@@ -32,11 +31,14 @@ std::size_t BundleCompiler::program_of(Bundle& bundle, const graph::Graph& band)
   const std::string text = graph::print(band);
   const auto [place, fresh] = places_.try_emplace(text, bundle.programs.size());
   if (fresh) {
-    auto found = compiled_.find(text);
+    auto found = compiled_.find({options_.little_scratch, text});
     if (found == compiled_.end()) {
       CompiledProgram program = inner_.compile(band, context_, options_);
       const MemoryReport memory = inner_.plan(program, context_, options_);
-      found = compiled_.emplace(text, Compiled{std::move(program), memory}).first;
+      found = compiled_
+                  .emplace(std::pair{options_.little_scratch, text},
+                           Compiled{std::move(program), memory})
+                  .first;
     }
     bundle.programs.push_back(found->second.program);
     memory_.push_back(found->second.memory);
@@ -75,6 +77,7 @@ BandPass BundleCompiler::build_pass(Bundle& bundle, const PlannedPass& planned,
 
 BundleCompiler::Built BundleCompiler::build(const BandPlan& plan) {
   Built built;
+  built.bundle.little_scratch = options_.little_scratch;
   places_.clear();
   memory_.clear();
   const auto keep = [&](NodeId id) {
@@ -173,25 +176,47 @@ std::optional<BundleCompiler::Planned> BundleCompiler::search(std::size_t limit)
   return best;
 }
 
-CompiledProgram BundleCompiler::compile(std::size_t limit) {
-  if (auto found = search(limit)) {
+// The least estimate and some percent.
+BundleCompiler::Planned BundleCompiler::near_smallest(std::size_t percent) {
+  const std::size_t smallest = planner_->smallest();
+  Planned planned;
+  planned.plan = planner_->cheapest(smallest + smallest / 100 * percent);
+  planned.built = build(planned.plan);
+  return planned;
+}
+
+// First with the fastest kernels, then with those of little scratch.
+std::optional<BundleCompiler::Planned> BundleCompiler::find(std::size_t limit) {
+  for (const bool little_scratch : {false, true}) {
+    options_.little_scratch = little_scratch;
+    if (auto found = search(limit)) {
+      return found;
+    }
+  }
+  return std::nullopt;
+}
+
+CompiledProgram BundleCompiler::compile(std::size_t limit, std::size_t whole) {
+  if (auto found = find(limit)) {
     return finish(*found, limit);
   }
   // Near the smallest estimate, the same plans for every limit: one that is named below works.
-  const std::size_t smallest = planner_->smallest();
-  std::size_t least = 0;
-  for (const std::size_t percent : {120, 110, 105, 100}) {
-    Planned planned;
-    planned.plan = planner_->cheapest(smallest + smallest / 100 * (percent - 100));
-    planned.built = build(planned.plan);
+  std::size_t least = whole;
+  for (const std::size_t percent : {20, 10, 5, 0}) {
+    Planned planned = near_smallest(percent);
     if (planned.built.bytes() <= limit) {
       return finish(planned, limit);
     }
-    least = least == 0 ? planned.built.bytes() : std::min(least, planned.built.bytes());
+    least = std::min(least, planned.built.bytes());
+  }
+  constexpr std::size_t kUnit = 1024;
+  while (auto found = find((least - 1) / kUnit * kUnit)) {
+    least = found->built.bytes();
   }
   fail(ErrorCode::ResourceExhausted,
-       "program '{}' cannot be computed within {}: the smallest limit that works is {}",
-       graph_.name(), readable_bytes(limit), size_text(least));
+       "program '{}' cannot be computed within --vae-memory-limit {}: the smallest limit that "
+       "works is {}",
+       graph_.name(), size_text(limit), size_text(least));
 }
 
 }  // namespace difflet::bands

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "difflet/backends/bands/band_plan.h"
@@ -19,9 +20,10 @@ class BundleCompiler {
   BundleCompiler(const graph::Graph& graph, const runtime::Backend& inner, Context& context,
                  const runtime::BackendOptions& options);
 
-  // The bundle of least work that takes no more than `limit` bytes besides weights. Throws
-  // ResourceExhausted with the smallest limit that works, what Backend::compile() throws.
-  runtime::CompiledProgram compile(std::size_t limit);
+  // The bundle of least work found that takes no more than `limit` bytes besides weights, which is less
+  // than the `whole` takes. Throws ResourceExhausted with a limit that works where one K less does not,
+  // what Backend::compile() throws.
+  runtime::CompiledProgram compile(std::size_t limit, std::size_t whole);
 
  private:
   struct Built {
@@ -33,7 +35,9 @@ class BundleCompiler {
     BandPlan plan;
     Built built;
   };
+  std::optional<Planned> find(std::size_t limit);
   std::optional<Planned> search(std::size_t limit);
+  Planned near_smallest(std::size_t percent);
   Built build(const BandPlan& plan);
   BandPass build_pass(Bundle& bundle, const PlannedPass& planned,
                       const graph::passes::HeldValues& held);
@@ -51,7 +55,8 @@ class BundleCompiler {
     runtime::CompiledProgram program;
     runtime::MemoryReport memory;
   };
-  std::map<std::string, Compiled> compiled_;  // by the graph's text
+  // By little_scratch and the graph's text.
+  std::map<std::pair<bool, std::string>, Compiled> compiled_;
   // Of the bundle being built: place by the graph's text, what each program takes.
   std::map<std::string, std::size_t> places_;
   std::vector<runtime::MemoryReport> memory_;

@@ -29,6 +29,12 @@ Level choose_level(const std::string& name) {
   return *level;
 }
 
+PlanOptions plan_options(Level level, const Context& context,
+                         const runtime::BackendOptions& options) {
+  return {
+      .level = level, .threads = context.threads.size(), .little_scratch = options.little_scratch};
+}
+
 // A program's code, read and planned.
 struct Planned {
   graph::Graph graph;
@@ -41,7 +47,7 @@ Planned read_program(const runtime::CompiledProgram& program, const Context& con
   check(program.mesh.ranks() == 1, ErrorCode::Unsupported,
         "the cpu backend runs one rank, program '{}' has {}", program.name, program.mesh.ranks());
   Planned p{.graph = runtime::read_code(program), .plan = {}};
-  p.plan = Planner(p.graph, {.level = level, .threads = context.threads.size()}).build();
+  p.plan = Planner(p.graph, plan_options(level, context, options)).build();
   runtime::check_pieces(program, p.plan.pieces());
   return p;
 }
@@ -66,7 +72,7 @@ runtime::CompiledProgram CpuBackend::compile(const graph::Graph& graph, Context&
         "the cpu backend runs one rank, the program was traced for {}", graph.mesh().ranks());
   const Level level = choose_level(options.cpu_level);
   const graph::Graph prepared = prepare(graph);
-  const Plan plan = Planner(prepared, {.level = level, .threads = context.threads.size()}).build();
+  const Plan plan = Planner(prepared, plan_options(level, context, options)).build();
   return {.name = prepared.name(),
           .mesh = prepared.mesh(),
           .inputs = runtime::input_ports(prepared),

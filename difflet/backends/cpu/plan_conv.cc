@@ -22,6 +22,10 @@ std::shared_ptr<ConvKernel> choose_kernel(Planner& p, const ConvDesc& desc) {
       p.why(fmt::format("{} refused: {}", name, refusal));
       continue;
     }
+    if (p.options().little_scratch && algorithm == ConvAlgorithm::Winograd) {
+      p.why(fmt::format("{} refused: it takes too much scratch", name));
+      continue;
+    }
     if (auto kernel = ConvKernel::create(desc, level, algorithm)) {
       p.why(fmt::format("the best at {} that takes it", level_name(level)));
       return kernel;

@@ -20,6 +20,7 @@ namespace difflet::cpu {
 struct PlanOptions {
   Level level = Level::Scalar;
   int threads = 1;
+  bool little_scratch = false;  // of convolutions: not Winograd in f32
 };
 
 class Planner {
