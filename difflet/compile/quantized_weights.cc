@@ -45,7 +45,9 @@ HostTensor QuantizedWeights::scale_of(const std::string& weight,
   if (const auto known = scales_.find(weight); known != scales_.end()) {
     return known->second;
   }
-  return weight_scales(weight, checkpoint_->tensor(weight), smooth, *threads_);
+  return naming_file(*checkpoint_, weight, [&] {
+    return weight_scales(weight, checkpoint_->tensor(weight), smooth, *threads_);
+  });
 }
 
 HostTensor QuantizedWeights::whole(const graph::ParamDecl& param) const {
@@ -65,8 +67,9 @@ HostTensor QuantizedWeights::whole(const graph::ParamDecl& param) const {
   if (part.kind == Kind::Scale) {
     return scale_of(part.weight, smooth);
   }
-  Int8Weight made =
-      quantise_weight(part.weight, checkpoint_->tensor(part.weight), smooth, *threads_);
+  Int8Weight made = naming_file(*checkpoint_, part.weight, [&] {
+    return quantise_weight(part.weight, checkpoint_->tensor(part.weight), smooth, *threads_);
+  });
   scales_.insert_or_assign(part.weight, made.scale);
   return made.values;
 }

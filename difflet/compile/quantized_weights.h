@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "difflet/base/error.h"
 #include "difflet/base/thread_pool.h"
 #include "difflet/graph/passes/quantize_linear.h"
 #include "difflet/io/checkpoint.h"
@@ -16,6 +17,19 @@ namespace difflet::compile {
 
 // By the weight's name: what x is multiplied with, [K].
 using SmoothVectors = std::map<std::string, std::vector<float>, std::less<>>;
+
+// Runs `f`, and names the file of tensor `name` in a DataLoss that it throws.
+template <typename F>
+auto naming_file(const io::Checkpoint& checkpoint, const std::string& name, const F& f) {
+  try {
+    return f();
+  } catch (Error& e) {
+    if (e.code() == ErrorCode::DataLoss) {
+      e.add_context(checkpoint.file_of(name).filename().string());
+    }
+    throw;
+  }
+}
 
 // Gives <w>_int8, <w>_scale and <w>_smooth of each weight of `plan`, made from the float tensor when
 // asked, one at a time; any other name is the checkpoint's tensor, the float form of a planned weight

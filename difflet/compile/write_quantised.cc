@@ -104,7 +104,8 @@ void write_quantised(const ComponentFolder& folder, const ComponentQuant& quant,
     progress(i, names.size());
     const HostTensor floats = checkpoint.tensor(names[i]);
     if (const auto planned = plan.find(names[i]); planned != plan.end()) {
-      put_int8(writer, names[i], floats, planned->second, smooth, threads);
+      naming_file(checkpoint, names[i],
+                  [&] { put_int8(writer, names[i], floats, planned->second, smooth, threads); });
     } else {
       writer.put(names[i], floats);
     }

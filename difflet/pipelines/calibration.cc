@@ -51,16 +51,23 @@ void add(Observed& observed, std::span<const compile::NamedTensors> runs,
   compile::Statistics& statistics = calibration.statistics[name];
   statistics.class_name = folder.class_name();
   const Stopwatch watch;
-  compile::observe({.graph = &observed.graph,
-                    .layers = observed.layers,
-                    .weights = &weights,
-                    .samples = runs,
-                    .backend = build.backend,
-                    .options = build.backend_options},
-                   context, statistics.layers, [&](const std::string& segment) {
-                     observer.check_stop();
-                     observer.stage_begin(fmt::format("observe {}: {}", name, segment));
-                   });
+  try {
+    compile::observe({.graph = &observed.graph,
+                      .layers = observed.layers,
+                      .weights = &weights,
+                      .samples = runs,
+                      .backend = build.backend,
+                      .options = build.backend_options},
+                     context, statistics.layers, [&](const std::string& segment) {
+                       observer.check_stop();
+                       observer.stage_begin(fmt::format("observe {}: {}", name, segment));
+                     });
+  } catch (Error& e) {
+    if (e.code() == ErrorCode::DataLoss) {
+      e.add_context(folder.path().string());
+    }
+    throw;
+  }
   observer.stage_end(fmt::format("observe {}", name), watch.seconds());
   for (const compile::NamedTensors& inputs : runs) {
     if (observed.runs++ % observed.stride == 0) {
