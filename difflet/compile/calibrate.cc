@@ -151,7 +151,9 @@ SmoothVectors smooth_vectors(const graph::passes::LinearQuantPlan& plan, const C
     const auto seen = maxima.find(layer);
     check(seen != maxima.end(), ErrorCode::InvalidArgument,
           "the calibration says nothing of layer '{}'", layer);
-    vectors.emplace(layer, smoothing(layer, seen->second, checkpoint.tensor(layer), threads));
+    vectors.emplace(layer, naming_file(checkpoint, layer, [&] {
+                      return smoothing(layer, seen->second, checkpoint.tensor(layer), threads);
+                    }));
     checkpoint.release(layer);
   }
   return vectors;
