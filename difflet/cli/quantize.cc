@@ -280,6 +280,14 @@ std::vector<pipelines::CopiedFile> Quantisation::files_beside() const {
   for (const Part& part : parts_) {
     without.insert(part.folder);
   }
+  std::vector<std::string> left;
+  for (const fs::path& path : pipelines::left_out_of_copy(model_)) {
+    left.push_back(path.string());
+  }
+  if (!left.empty()) {
+    context_->log.warn("not copied from '{}', neither regular files nor components: {}",
+                       model_.string(), fmt::join(left, ", "));
+  }
   return pipelines::files_of_model(model_, build_.variant, without);
 }
 
@@ -317,6 +325,16 @@ FluxPipeline& Quantisation::pipeline_to_run() {
 }
 
 void Quantisation::run_prompts() {
+  constexpr std::int64_t kFewRuns = 8;
+  const std::int64_t runs =
+      static_cast<std::int64_t>(source_.prompts.size()) * options_->integer("steps");
+  if (runs < kFewRuns) {
+    context_->log.warn(
+        "calibration on {} prompts in {} steps sees little of what activations can be; more "
+        "prompts "
+        "(--calibration) or --steps make int8 results better",
+        source_.prompts.size(), options_->integer("steps"));
+  }
   pipelines::CalibrationRun run{.prompts = source_.prompts, .request = request_, .layers = {}};
   for (const Part& part : parts_) {
     for (const auto& [layer, quant] : part.quant.plan()) {

@@ -127,6 +127,36 @@ std::vector<CopiedFile> files_of_model(const fs::path& folder, const std::string
   return files;
 }
 
+std::vector<fs::path> left_out_of_copy(const fs::path& folder) {
+  std::set<fs::path> components;  // relative; "" is a component's own folder
+  if (has_model_index(folder)) {
+    for (const auto& [name, class_name] : read_model_index(folder).components) {
+      components.insert(name);
+    }
+  }
+  std::vector<fs::path> left;
+  const auto look_into = [&](const fs::path& below) {
+    std::error_code error;
+    for (fs::directory_iterator item(folder / below, error);
+         !error && item != fs::directory_iterator(); item.increment(error)) {
+      const fs::path path = below / item->path().filename();
+      std::error_code absent;
+      const bool is_folder = fs::is_directory(item->path(), absent);
+      const bool hidden = is_folder && path.native().starts_with('.');
+      if (!fs::is_regular_file(item->path(), absent) && !hidden &&
+          !(is_folder && components.contains(path))) {
+        left.push_back(path);
+      }
+    }
+  };
+  look_into("");
+  for (const fs::path& component : components) {
+    look_into(component);
+  }
+  std::ranges::sort(left);
+  return left;
+}
+
 std::uint64_t bytes_to_copy(const std::vector<CopiedFile>& files, const fs::path& folder) {
   const std::uint64_t device = device_of(folder);
   std::uint64_t bytes = 0;

@@ -25,6 +25,12 @@ std::vector<CopiedFile> files_of_model(const std::filesystem::path& folder,
                                        const std::string& variant,
                                        const std::set<std::string, std::less<>>& without);
 
+// What of `folder` files_of_model() leaves out although it may be wanted: folders that the index does not
+// name and those in components' folders, links that lead nowhere, and what is no file (pipes, devices).
+// Weights of other variants and formats, and hidden folders at the top, are not among them. Paths
+// relative to `folder`, sorted.
+std::vector<std::filesystem::path> left_out_of_copy(const std::filesystem::path& folder);
+
 // Bytes that copy_files() would take on the file system of `folder`, in which it would write.
 std::uint64_t bytes_to_copy(const std::vector<CopiedFile>& files,
                             const std::filesystem::path& folder);

@@ -68,6 +68,17 @@ TEST_F(ModelCopy, AComponentsOwnFolder) {
               UnorderedElementsAre("config.json", "model.safetensors", "notes.txt"));
 }
 
+TEST_F(ModelCopy, TellsWhatIsLeftOut) {
+  write(model_ / ".cache/x");
+  write(model_ / "a/lora/x");
+  fs::create_symlink("nowhere", model_ / "a/dangling");
+  fs::create_symlink("README.md", model_ / "link");
+  ASSERT_EQ(::mkfifo((model_ / "pipe").c_str(), 0600), 0);
+  EXPECT_EQ(left_out_of_copy(model_),
+            (std::vector<fs::path>{"a/dangling", "a/lora", "other", "pipe"}));
+  EXPECT_EQ(left_out_of_copy(model_ / "a"), (std::vector<fs::path>{"dangling", "lora"}));
+}
+
 TEST_F(ModelCopy, LinksLargeFilesAndCopiesSmallOnes) {
   write(model_ / "a/model.safetensors", std::string(2'000'000, 'w'));
   // As the hub's cache has it: a link to a file elsewhere.

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <fstream>
 #include <map>
@@ -65,7 +66,9 @@ class Quantize : public ::testing::Test {
                ErrorCode code = ErrorCode::InvalidArgument) {
     expect_refused(words(more), exit_status(code), part, options);
     EXPECT_FALSE(fs::exists(folder_ / "out")) << part;
-    EXPECT_FALSE(fs::exists(folder_ / "out.partial")) << part;
+    for (const std::string& file : files_in(folder_.path())) {
+      EXPECT_FALSE(file.starts_with(".difflet-")) << part << ": " << file;
+    }
   }
   io::Image picture(const fs::path& model, const Arguments& more = {}) {
     Arguments all{"generate",
@@ -229,6 +232,39 @@ TEST_F(Quantize, ALayerOverItsBoundIsKept) {
   }
 }
 
+// One weight of the encoder is NaN, or of another shape.
+TEST_F(Quantize, NamesTheFileOfABadWeight) {
+  const std::string layer = "encoder.block.0.layer.0.SelfAttention.q.weight";
+  const io::Checkpoint original = io::Checkpoint::open(model_ / "text_encoder_2");
+  std::map<std::string, HostTensor> tensors;
+  for (const std::string& name : original.names()) {
+    std::vector<float> values = original.tensor(name).to_floats();
+    values[0] = name == layer ? NAN : values[0];
+    tensors.emplace(name,
+                    HostTensor::from(original.entry(name).shape, std::span<const float>(values)));
+  }
+  fs::create_directory(folder_ / "t5");
+  fs::copy(model_ / "text_encoder_2/config.json", folder_ / "t5/config.json");
+  io::write_safetensors(folder_ / "t5/model.safetensors", tensors);
+  io::write_safetensors(folder_ / "in.safetensors",
+                        {{"input_ids", HostTensor(DType::I32, {1, 8})}});
+  model_ = folder_ / "t5";
+  const std::string place = model_.string() + ": model.safetensors: tensor '" + layer + "' holds";
+  refused({"--quant", "w8a16"}, place, {}, ErrorCode::DataLoss);
+  const Arguments inputs{"--quant", "w8a16", "--inputs", (folder_ / "in.safetensors").string()};
+  refused(inputs, model_.string() + ": tensor '" + layer + "' holds", {}, ErrorCode::DataLoss);
+  refused({"--quant", "w8a8", "--inputs", inputs.back()}, model_.string() + ": ", {},
+          ErrorCode::DataLoss);
+  // With another shape: the folder is named once.
+  tensors.at(layer) = HostTensor(DType::F32, {1, 1});
+  io::write_safetensors(folder_ / "t5/model.safetensors", tensors);
+  const ProcessResult result = run_difflet(words(inputs));
+  EXPECT_EQ(result.status, exit_status(ErrorCode::DataLoss));
+  const std::size_t first = result.err.find(model_.string());
+  ASSERT_NE(first, std::string::npos) << result.err;
+  EXPECT_EQ(result.err.find(model_.string(), first + 1), std::string::npos) << result.err;
+}
+
 TEST_F(Quantize, RefusesWhatCannotBe) {
   refused({"--quant", "w4a4"}, "w8a16");
   refused({"--quant", "none"}, "nothing to quantise");
@@ -262,6 +298,11 @@ TEST_F(Quantize, RefusesCalibrationsThatDoNotFit) {
   io::write_safetensors(folder_ / "other.safetensors", {},
                         {{"format", "difflet-calibration"}, {"class/transformer", "Other"}});
   with("other.safetensors", "the calibration does not fit");
+  // What a file holds tells what it is.
+  fs::copy(folder_ / "other.safetensors", folder_ / "other.txt");
+  with("other.txt", "the calibration does not fit");
+  fs::copy(folder_ / "weights.safetensors", folder_ / "WEIGHTS.SAFETENSORS");
+  with("WEIGHTS.SAFETENSORS", "not a file of calibration statistics");
   write(folder_ / "good.txt", "a\n");
   model_ /= "transformer";
   with("good.txt", "prompts take a whole pipeline");
@@ -286,6 +327,52 @@ TEST_F(Quantize, TouchesNoFolderThatHoldsSomething) {
   write(folder_ / "file", "x");
   expect_refused(words({"--quant", "w8a16"}, "file"), exit_status(ErrorCode::InvalidArgument),
                  "it is not a folder");
+}
+
+TEST_F(Quantize, FoldersBesideTheOutputStay) {
+  fs::create_directory(folder_ / "out.partial");
+  write(folder_ / "out.partial/mine", "precious");
+  write(folder_ / "two.partial", "x");
+  const Arguments quick{"--quant", "w8a16", "--component", "text_encoder_2"};
+  events(quick);
+  events(quick, "two");
+  EXPECT_EQ(files_in(folder_ / "out.partial"), Arguments{"mine"});
+  EXPECT_TRUE(fs::is_regular_file(folder_ / "two.partial"));
+}
+
+TEST_F(Quantize, LinksInPlaceOfTheOutput) {
+  fs::create_symlink("nowhere", folder_ / "dangling");
+  expect_refused(words({"--quant", "w8a16"}, "dangling"), exit_status(ErrorCode::InvalidArgument),
+                 "dangling': it is a link to 'nowhere', which is not there");
+  fs::create_directory(folder_ / "empty");
+  fs::create_symlink("empty", folder_ / "link");
+  events({"--quant", "w8a16", "--component", "text_encoder_2"}, "link");
+  EXPECT_TRUE(fs::is_symlink(folder_ / "link"));
+  EXPECT_TRUE(fs::exists(folder_ / "empty/model_index.json"));
+  expect_refused(words({"--quant", "w8a16"}, "/proc/q"), exit_status(ErrorCode::Unavailable),
+                 "nothing can be written in '/proc'");
+}
+
+TEST_F(Quantize, TheStatisticsReplaceNoInput) {
+  fs::copy(model_, folder_ / "model", fs::copy_options::recursive);
+  model_ = folder_ / "model";
+  const fs::path weights = model_ / "vae/diffusion_pytorch_model.safetensors";
+  const auto size = fs::file_size(weights);
+  const auto saved = [&](const fs::path& file, const std::string& part) {
+    refused(calibrated({"--save-calibration", file.string()}), part);
+  };
+  fs::create_symlink(weights, folder_ / "link.safetensors");
+  fs::create_hard_link(model_ / "model_index.json", folder_ / "hard");
+  for (const fs::path& file : {folder_ / "prompts.txt", weights, folder_ / "link.safetensors",
+                               folder_ / "hard", model_ / "vae/../transformer/config.json"}) {
+    write(folder_ / "prompts.txt", "a circle\n");
+    saved(file, "it is not overwritten");
+  }
+  EXPECT_EQ(fs::file_size(weights), size);
+  saved(folder_ / "out", "is the folder of --output");
+  fs::create_directory(folder_ / "full");
+  expect_refused(words(calibrated({"--save-calibration", (folder_ / "full/s").string()}), "full"),
+                 exit_status(ErrorCode::InvalidArgument), "is the folder of --output or in it");
 }
 
 TEST_F(Quantize, NeedsAPlaceToWriteTo) {
