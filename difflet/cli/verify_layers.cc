@@ -167,10 +167,13 @@ LayersFound print_layers(const OptionValues& options, const QuantPair& pair,
   print_kept(options, pair);
   print_groups(options, pair.name, groups);
   if (!over.empty() && !options.flag("json")) {
-    print(
-        fmt::format("{}: {} over the bound, better kept as they are (difflet quantize keeps "
-                    "them): --quant-groups {}=none\n",
-                    pair.name, over.size(), fmt::join(over, "=none,")));
+    // Prompts other than those that a folder was calibrated on can find more than quantize did.
+    print(fmt::format("{}: {} over the bound, better {}: --quant-groups {}=none\n", pair.name,
+                      over.size(),
+                      options.given("quantized")
+                          ? "left out when the folder is made again with difflet quantize"
+                          : "kept as they are (difflet quantize, calibrated, keeps those it finds)",
+                      fmt::join(over, "=none,")));
   }
   return found;
 }

@@ -215,6 +215,15 @@ TEST_F(Quantize, ALayerOverItsBoundIsKept) {
   io::write_safetensors(folder_ / "in.safetensors",
                         {{"input_ids", HostTensor(DType::I32, {1, 8})}});
   model_ = folder_ / "t5";
+  // Unmeasured it is quantised too, which verify finds in the folder.
+  events({"--quant", "w8a8", "--calibration", "none"}, "all");
+  const ProcessResult found =
+      run_difflet({"verify", "--model", model_.string(), "--quantized", (folder_ / "all").string(),
+                   "--inputs", (folder_ / "in.safetensors").string(), "--quiet"});
+  EXPECT_THAT(found.out, HasSubstr("better left out when the folder is made again with difflet "
+                                   "quantize: --quant-groups " +
+                                   layer + "=none"));
+  EXPECT_THAT(found.out, ::testing::Not(HasSubstr("quantize keeps")));
   for (const std::string mode : {"w8a16", "w8a8"}) {
     const auto all =
         events({"--quant", mode, "--inputs", (folder_ / "in.safetensors").string()}, mode);
