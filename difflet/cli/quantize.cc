@@ -330,10 +330,9 @@ void Quantisation::run_prompts() {
       static_cast<std::int64_t>(source_.prompts.size()) * options_->integer("steps");
   if (runs < kFewRuns) {
     context_->log.warn(
-        "calibration on {} prompts in {} steps sees little of what activations can be; more "
-        "prompts "
-        "(--calibration) or --steps make int8 results better",
-        source_.prompts.size(), options_->integer("steps"));
+        "calibration in few steps ({} in all) sees little of what activations can be: more prompts "
+        "(--calibration) or --steps make better int8 weights",
+        runs);
   }
   pipelines::CalibrationRun run{.prompts = source_.prompts, .request = request_, .layers = {}};
   for (const Part& part : parts_) {

@@ -181,6 +181,21 @@ TEST_P(QuantOptions, AFolderOfOneQuantisedGroup) {
   EXPECT_EQ(picture(group).rgb, option.rgb);
 }
 
+TEST_P(QuantOptions, LittleCalibrationIsWarnedAbout) {
+  const std::string prompts = (folder_ / "prompts.txt").string();
+  write_file_atomic(prompts, std::as_bytes(std::span("one\ntwo\n", 8)));
+  const auto warned = [&](const std::string& steps, const std::string& output) {
+    const ProcessResult result = run_difflet(
+        {"quantize", "--model", model_.string(), "--quant", "w8a8", "--component", "text_encoder_2",
+         "--max-sequence-length", "16", "--backend", GetParam(), "--calibration", prompts,
+         "--steps", steps, "--output", (folder_ / output).string()});
+    EXPECT_EQ(result.status, 0) << result.err;
+    return result.err.find("calibration in few steps") != std::string::npos;
+  };
+  EXPECT_TRUE(warned("3", "a"));
+  EXPECT_FALSE(warned("4", "b"));
+}
+
 TEST_P(QuantOptions, WhatCannotBeIsRefused) {
   expect_refused(generate({"--quant", "int4"}), 2, "w8a16");
   expect_refused(generate({"--quant-groups", "double.mlp=int4"}), 2,
