@@ -245,8 +245,8 @@ constexpr std::array kOptions{
                .type = Size,
                .fallback_note = "none: the whole picture at once",
                .help =
-                   "memory besides weights that decoding a picture may take (whole K, M or G, powers of 1024; M without); "
-                   "less costs time",
+                   "memory besides weights that decoding a picture may take (a whole number of "
+                   "K, M or G, powers of 1024; M without); less costs time",
                .commands = "run generate eval inspect compile cache-lookup cache-explain-key",
                .effect = kCompile},
     OptionDecl{.name = "artifact",
