@@ -280,10 +280,7 @@ std::vector<pipelines::CopiedFile> Quantisation::files_beside() const {
   for (const Part& part : parts_) {
     without.insert(part.folder);
   }
-  std::vector<std::string> left;
-  for (const fs::path& path : pipelines::left_out_of_copy(model_)) {
-    left.push_back(path.string());
-  }
+  const std::vector<std::string> left = pipelines::left_out_of_copy(model_);
   if (!left.empty()) {
     context_->log.warn("not copied from '{}', neither regular files nor components: {}",
                        model_.string(), fmt::join(left, ", "));

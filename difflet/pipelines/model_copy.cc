@@ -127,14 +127,14 @@ std::vector<CopiedFile> files_of_model(const fs::path& folder, const std::string
   return files;
 }
 
-std::vector<fs::path> left_out_of_copy(const fs::path& folder) {
+std::vector<std::string> left_out_of_copy(const fs::path& folder) {
   std::set<fs::path> components;  // relative; "" is a component's own folder
   if (has_model_index(folder)) {
     for (const auto& [name, class_name] : read_model_index(folder).components) {
       components.insert(name);
     }
   }
-  std::vector<fs::path> left;
+  std::vector<std::string> left;
   const auto look_into = [&](const fs::path& below) {
     std::error_code error;
     for (fs::directory_iterator item(folder / below, error);
@@ -145,7 +145,7 @@ std::vector<fs::path> left_out_of_copy(const fs::path& folder) {
       const bool hidden = is_folder && path.native().starts_with('.');
       if (!fs::is_regular_file(item->path(), absent) && !hidden &&
           !(is_folder && components.contains(path))) {
-        left.push_back(path);
+        left.push_back(path.string());
       }
     }
   };

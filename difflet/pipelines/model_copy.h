@@ -29,7 +29,7 @@ std::vector<CopiedFile> files_of_model(const std::filesystem::path& folder,
 // name and those in components' folders, links that lead nowhere, and what is no file (pipes, devices).
 // Weights of other variants and formats, and hidden folders at the top, are not among them. Paths
 // relative to `folder`, sorted.
-std::vector<std::filesystem::path> left_out_of_copy(const std::filesystem::path& folder);
+std::vector<std::string> left_out_of_copy(const std::filesystem::path& folder);
 
 // Bytes that copy_files() would take on the file system of `folder`, in which it would write.
 std::uint64_t bytes_to_copy(const std::vector<CopiedFile>& files,
