@@ -78,12 +78,12 @@ class Reader {
   }
   const Json& list(const Json& json) const {
     expect(json.is_array() && json.size() <= kMostItems, "a list is not one, or too long");
-    return json;
+    return json;  // NOLINT(bugprone-return-const-ref-from-parameter): of the parsed text
   }
   // A list of this many.
   const Json& list(const Json& json, std::size_t size) const {
     expect(json.is_array() && json.size() == size, "a list of another length");
-    return json;
+    return json;  // NOLINT(bugprone-return-const-ref-from-parameter): of the parsed text
   }
   std::int64_t number(const Json& json, std::int64_t min, std::int64_t max) const {
     expect(json.is_number_integer(), "a number is not one");

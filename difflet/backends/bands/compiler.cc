@@ -1,6 +1,7 @@
 #include "difflet/backends/bands/compiler.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <utility>
 
@@ -202,7 +203,8 @@ CompiledProgram BundleCompiler::compile(std::size_t limit, std::size_t whole) {
   }
   // Near the smallest estimate, the same plans for every limit: one that is named below works.
   std::size_t least = whole;
-  for (const std::size_t percent : {20, 10, 5, 0}) {
+  constexpr std::array<std::size_t, 4> kPercent{20, 10, 5, 0};
+  for (const std::size_t percent : kPercent) {
     Planned planned = near_smallest(percent);
     if (planned.built.bytes() <= limit) {
       return finish(planned, limit);
