@@ -8,6 +8,7 @@
 
 #include "difflet/base/error.h"
 #include "difflet/base/options.h"
+#include "difflet/base/split.h"
 
 namespace difflet::bench {
 namespace {
@@ -54,18 +55,6 @@ void add_option(Json& options, std::string_view text) {
 }
 
 }  // namespace
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const std::size_t end = std::min(text.find(separator), text.size());
-    parts.push_back(text.substr(0, end));
-    if (end == text.size()) {
-      return parts;
-    }
-    text.remove_prefix(end + 1);
-  }
-}
 
 EngineSpec parse_engine(std::string_view text) {
   EngineSpec engine{.name = std::string(text), .program = {}};

@@ -32,9 +32,6 @@ struct EnginePlaces {
   std::map<std::string, std::string> binaries;
 };
 
-// The parts between separators, empty ones too; at least one.
-std::vector<std::string_view> split(std::string_view text, char separator);
-
 // PATH or NAME=PATH[,NAME=PATH ...]. Throws InvalidArgument.
 std::map<std::string, std::string> parse_binaries(std::string_view text);
 

@@ -10,6 +10,7 @@
 #include "difflet/artifact/lock.h"
 #include "difflet/base/error.h"
 #include "difflet/base/file.h"
+#include "difflet/base/split.h"
 #include "difflet/bench/engine_spec.h"
 #include "difflet/bench/machine.h"
 #include "difflet/bench/report.h"
@@ -49,7 +50,7 @@ fs::path source_folder() {
 }
 
 std::vector<std::string> split(const std::string& text) {
-  const auto parts = bench::split(text, ',');
+  const auto parts = difflet::split(text, ',');
   return {parts.begin(), parts.end()};
 }
 

@@ -7,6 +7,7 @@
 
 #include "difflet/backends/registry.h"
 #include "difflet/base/error.h"
+#include "difflet/base/split.h"
 #include "difflet/cli/command.h"
 #include "difflet/cli/hub_options.h"
 #include "difflet/io/safetensors.h"
@@ -105,14 +106,11 @@ compile::ArtifactUse artifact_use(const OptionValues& options) {
 
 std::vector<pipelines::PictureSize> picture_sizes(const OptionValues& options) {
   std::vector<pipelines::PictureSize> sizes;
-  std::string_view rest;
   const auto text = options.optional_text("shapes");
   if (!text) {
     return sizes;
   }
-  rest = *text;
-  while (true) {
-    const std::string_view one = rest.substr(0, rest.find(','));
+  for (const std::string_view one : split(*text, ',')) {
     const std::size_t x = std::min(one.find('x'), one.size());
     const auto width = extent(one.substr(0, x));
     const auto height = extent(x < one.size() ? one.substr(x + 1) : "");
@@ -122,11 +120,8 @@ std::vector<pipelines::PictureSize> picture_sizes(const OptionValues& options) {
     check(std::find(sizes.begin(), sizes.end(), size) == sizes.end(), ErrorCode::InvalidArgument,
           "--shapes: {} is there twice", one);
     sizes.push_back(size);
-    if (one.size() == rest.size()) {
-      return sizes;
-    }
-    rest.remove_prefix(one.size() + 1);
   }
+  return sizes;
 }
 
 pipelines::PipelineOptions pipeline_options(const OptionValues& options) {

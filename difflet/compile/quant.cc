@@ -6,6 +6,7 @@
 
 #include "difflet/artifact/json_fields.h"
 #include "difflet/base/error.h"
+#include "difflet/base/split.h"
 #include "difflet/graph/enum_names.h"
 
 namespace difflet::compile {
@@ -172,19 +173,6 @@ void check_key(std::span<const QuantSubject> subjects, const std::string& key) {
        groups);
 }
 
-// The parts of "a,b,c".
-std::vector<std::string_view> split_list(std::string_view text) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const std::size_t comma = text.find(',');
-    parts.push_back(text.substr(0, comma));
-    if (comma == std::string_view::npos) {
-      return parts;
-    }
-    text.remove_prefix(comma + 1);
-  }
-}
-
 }  // namespace
 
 bool QuantRequest::quantises() const {
@@ -208,7 +196,7 @@ QuantRequest parse_quant_request(const std::optional<std::string>& mode,
   if (!groups) {
     return request;
   }
-  for (const std::string_view part : split_list(*groups)) {
+  for (const std::string_view part : split(*groups, ',')) {
     const std::size_t equals = part.find('=');
     check(equals != std::string_view::npos && equals > 0, ErrorCode::InvalidArgument,
           "--quant-groups: '{}' is not GROUP=MODE", part);
