@@ -25,8 +25,9 @@ class BandBackend final : public runtime::Backend {
       const runtime::BackendOptions& options) const override {
     return inner_->toolchain(options);
   }
-  // With a limit, the first note says how the picture is computed. Throws Unsupported for a limit on what is not one picture made from one input, ResourceExhausted, with
-  // the smallest limit that works, for one that is too low.
+  // With a limit, the first note says how the picture is computed. Throws Unsupported for a limit on what
+  // is not one picture made from one input, ResourceExhausted, with the smallest limit that works, for one
+  // that is too low.
   runtime::CompiledProgram compile(const graph::Graph& graph, Context& context,
                                    const runtime::BackendOptions& options) const override;
   void pack(const runtime::CompiledProgram& program, std::int64_t rank,

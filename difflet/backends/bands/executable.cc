@@ -139,7 +139,6 @@ class BandExecutable::Run {
       std::memmove(block_->data() + place.from, from, bytes);
       from = block_->data() + place.from;
     }
-    std::map<NodeId, std::shared_ptr<HugeBuffer>> whole;
     for (const BandPass& pass : leg.passes) {
       if (!pass.statistics) {
         places_[pass.node] = make_place(leg, pass.node, last);
