@@ -42,16 +42,20 @@ bool is_plain(std::string_view text) {
 
 void add_option(Json& options, std::string_view text) {
   const std::size_t equals = text.find('=');
-  if (equals != std::string_view::npos) {
-    options[std::string(text.substr(0, equals))] = text.substr(equals + 1);
-    return;
-  }
   const auto* const word = std::ranges::find(kWords, text, &Word::word);
-  if (word != kWords.end()) {
-    options[std::string(word->key)] = word->value;
-  } else {
-    options[std::string(text)] = true;
+  std::string key(text.substr(0, equals));
+  Json value = true;
+  if (equals != std::string_view::npos) {
+    value = text.substr(equals + 1);
+  } else if (word != kWords.end()) {
+    key = word->key;
+    value = word->value;
   }
+  Json& given = options[key];
+  check(given.is_null() || given == value, ErrorCode::InvalidArgument,
+        "--engines: '{}' contradicts the option before it that says {} = {}", text, key,
+        given.dump());
+  given = value;
 }
 
 }  // namespace

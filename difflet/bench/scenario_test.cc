@@ -100,6 +100,10 @@ TEST(Engines, NamesCarryOptions) {
   EXPECT_ERROR(parse_engines("a,,b"), ErrorCode::InvalidArgument, "is not NAME");
   EXPECT_ERROR(parse_engines("a:+b"), ErrorCode::InvalidArgument, "is not NAME");
   EXPECT_ERROR(parse_engines("../a"), ErrorCode::InvalidArgument, "is not NAME");
+  for (const char* both : {"difflet:w8a8+w8a16", "difflet:w8a8+quant=none", "x:a=b+a"}) {
+    EXPECT_ERROR(parse_engines(both), ErrorCode::InvalidArgument, "contradicts the option before");
+  }
+  EXPECT_EQ(parse_engine("difflet:w8a8+quant=w8a8").options, (Json{{"quant", "w8a8"}}));
 }
 
 }  // namespace

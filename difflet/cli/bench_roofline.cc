@@ -1,6 +1,7 @@
 // difflet bench roofline.
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -50,9 +51,9 @@ void check_together(const OptionValues& options) {
   const bool stored = options.given("artifact");
   check(!(model && stored), ErrorCode::InvalidArgument,
         "--artifact names what is stored: it goes without --model");
-  for (const char* name : {"component", "inputs", "width", "height", "n", "max-sequence-length",
-                           "dtype", "quant", "quant-groups", "variant", "backend", "cpu-level",
-                           "schedule-capacity"}) {
+  for (const char* name :
+       {"component", "inputs", "width", "height", "n", "max-sequence-length", "dtype", "quant",
+        "quant-groups", "variant", "backend", "cpu-level", "schedule-capacity"}) {
     check(model || !options.given(name), ErrorCode::InvalidArgument, "--{} needs --model", name);
   }
   for (const char* name : {"repeat", "trace"}) {
@@ -230,15 +231,15 @@ void print_judged(const Judged& judged, int threads) {
   }
 }
 
-std::vector<Judged> judge_all(const OptionValues& options, const bench::Ceilings& ceilings,
-                              Context& context) {
+// `targets` are those of --model, if it is given.
+std::vector<Judged> judge_all(const OptionValues& options, const std::optional<Targets>& targets,
+                              const bench::Ceilings& ceilings, Context& context) {
   std::vector<Judged> all;
   if (options.given("artifact")) {
     all.push_back(
         judge(options, stored_subject(options, context), ceilings, context.threads.size()));
-  } else if (options.given("model")) {
-    const Targets targets(options, context);
-    for (const Target& target : targets.all()) {
+  } else if (targets) {
+    for (const Target& target : targets->all()) {
       all.push_back(judge(options, model_subject(options, target, context), ceilings,
                           context.threads.size()));
     }
@@ -266,12 +267,22 @@ void run_bench_roofline(const OptionValues& options) {
   if (threads.size() > 1) {
     counts.push_back(threads.size());
   }
+  // Before the ceilings, which take a while: a model, an artifact or a level that is not there is refused at once.
+  std::optional<Targets> targets;
+  if (options.given("artifact")) {
+    (void)keys_of(artifact::Store(cache_dir(options)), {options.text("artifact")});
+  }
+  if (options.given("model")) {
+    targets.emplace(options, context);
+    const compile::BuildOptions build = build_options(options);
+    (void)build.backend->toolchain(build.backend_options);
+  }
   const bench::Ceilings ceilings = bench::measure_ceilings(counts);
   check_stop();
   if (!options.flag("json")) {
     print(bench::ceilings_text(ceilings));
   }
-  const std::vector<Judged> all = judge_all(options, ceilings, context);
+  const std::vector<Judged> all = judge_all(options, targets, ceilings, context);
   if (options.given("trace")) {
     write_trace(options.text("trace"), all);
   }

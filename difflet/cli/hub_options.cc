@@ -117,8 +117,8 @@ io::hub::Wanted wanted_files(const std::string& variant) {
   return {.variant = variant, .components = pipelines::needed_components};
 }
 
-fs::path model_folder(const OptionValues& options) {
-  const std::string text = options.text("model");
+fs::path model_folder(const OptionValues& options, std::string_view option) {
+  const std::string text = options.text(option);
   std::error_code error;
   const auto name = fs::exists(text, error) ? std::nullopt : io::hub::parse_model_name(text);
   if (!name) {

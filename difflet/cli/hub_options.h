@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "difflet/base/options.h"
 #include "difflet/io/hub/options.h"
@@ -19,8 +20,9 @@ io::hub::HubOptions hub_options();
 // What this program needs of a repository.
 io::hub::Wanted wanted_files(const std::string& variant);
 
-// --model as a folder: itself when there is such a folder, else the snapshot of "org/name" or
-// "org/name@revision" in the cache. Throws NotFound with the command that downloads it.
-std::filesystem::path model_folder(const OptionValues& options);
+// --model, or another option that names a model, as a folder: itself when there is such a folder, else the
+// snapshot of "org/name" or "org/name@revision" in the cache. Throws NotFound with the command that
+// downloads it.
+std::filesystem::path model_folder(const OptionValues& options, std::string_view option = "model");
 
 }  // namespace difflet::cli

@@ -68,7 +68,7 @@ pipelines::PipelineOptions plain_options(const OptionValues& options) {
 }
 
 fs::path quantised_folder(const OptionValues& options) {
-  return options.given("quantized") ? fs::path(options.text("quantized")) : model_folder(options);
+  return model_folder(options, options.given("quantized") ? "quantized" : "model");
 }
 
 void check_forms(const OptionValues& options, std::string_view name,
@@ -322,7 +322,7 @@ void check_component(const OptionValues& options, Context& context) {
   require(targets.all().size() == 1, "a component that is several");
   if (options.given("quantized")) {
     const auto place =
-        pipelines::find_component(options.text("quantized"), options.text("component"));
+        pipelines::find_component(quantised_folder(options), options.text("component"));
     other = compile::ComponentFolder::open(place.folder, place.class_name, options.text("variant"),
                                            context.log);
   }

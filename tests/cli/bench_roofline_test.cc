@@ -112,6 +112,10 @@ TEST_F(BenchRoofline, RefusesWhatDoesNotGoTogether) {
   expect_refused(roofline({"--model", demo_, "--component", "vae", "--width", "64", "--height",
                            "64", "--backend", "reference"}),
                  4, "does not measure");
+  const ProcessResult level =
+      run_difflet(roofline({"--model", demo_, "--component", "vae", "--cpu-level", "avx3"}));
+  EXPECT_EQ(level.status, 2);
+  EXPECT_EQ(level.out, "");  // before anything is measured
 }
 
 }  // namespace

@@ -47,6 +47,9 @@ TEST_F(HubCommandTest, DownloadsAndUsesAModelById) {
                          "--output", (folder_ / "o").string()});
   EXPECT_EQ(r.status, 3);
   EXPECT_THAT(r.err, HasSubstr("'difflet download org/demo' gets it"));
+  r = run({"verify", "--model", DIFFLET_SOURCE_DIR "/demo", "--quantized", "org/int8"});
+  EXPECT_EQ(r.status, 3);
+  EXPECT_THAT(r.err, HasSubstr("'difflet download org/int8' gets it"));
   r = run({"download", "org/demo"});
   ASSERT_EQ(r.status, 0) << r.err;
   EXPECT_TRUE(fs::exists(r.out.substr(0, r.out.size() - 1) + "/vae/config.json")) << r.out;

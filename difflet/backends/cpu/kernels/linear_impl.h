@@ -4,9 +4,12 @@
 //   [block of panels][chunk of K][panel][step][column of the panel]
 // so that "what comes next" is always the following memory. One task is a block of rows times a
 // group of panels: it walks its weights once, and packs its rows of x, chunk by L2-sized chunk,
-// while it is at the first block. K is always added up in the same order, whatever the split.
+// while it is at the first block; x of a single block of rows is read where it lies, if it can be.
+// K is always added up in the same order, whatever the split.
 // Private to the kernel units; include after one vec_*.h.
 #pragma once
+
+#include <cstdint>
 
 #include "difflet/backends/cpu/kernels/linear.h"
 #include "difflet/backends/cpu/kernels/pack.h"
@@ -131,6 +134,8 @@ template <class Config>
 struct Linear {
   using Dot = typename Config::Dot;
   static constexpr std::int64_t kStepElems = word_elems<Config::kWeight>();
+  static constexpr Elem kXElem =
+      Dot::kPairs ? Elem::Bf16 : Elem::F32;  // of packed x, unless Dot::kInts
   static constexpr std::int64_t kStepsPerStored = kStepElems / Dot::kElems;
   static constexpr bool kWiden = kStepsPerStored > 1;  // weights of fewer bits than the arithmetic
   static constexpr std::int64_t kCols = Config::kVecs * Vec::kLanes;
@@ -265,15 +270,22 @@ struct Linear {
     return element(a.x.data, a.x.elem, row * a.x.stride);
   }
 
+  // Whether rows of x are rows of a tile as they are. Many rows are packed all the same: that costs nothing beside
+  // their products, and every row of a panel then lies next to the others.
+  static bool in_place(const LinearArgs& a) {
+    return !Dot::kInts && a.m <= Config::kBlockRows && a.x.elem == kXElem &&
+           a.k % kStepElems == 0 && a.x.stride % Dot::kElems == 0 &&
+           reinterpret_cast<std::uintptr_t>(a.x.data) % sizeof(Word) == 0;
+  }
+
   static void pack_x(const LinearArgs& a, const Scratch& s, std::int64_t chunk, std::int64_t row,
                      std::int64_t rows, Word* x) {
-    constexpr Elem kWord = Dot::kPairs ? Elem::Bf16 : Elem::F32;
     const std::int64_t chunk_elems = s.chunk_steps * Dot::kElems;
     const std::int64_t k = chunk * chunk_elems;
     const std::int64_t elems = smaller(chunk_elems, a.k - k);
     for (std::int64_t r = 0; r < rows; ++r) {
-      pack_row<kWord>(element(x_row(a, row + r), a.x.elem, k), a.x.elem,
-                      r + 1 < rows ? a.x.stride : 0, elems, x + (chunk * s.rows + r) * s.lda);
+      pack_row<kXElem>(element(x_row(a, row + r), a.x.elem, k), a.x.elem,
+                       r + 1 < rows ? a.x.stride : 0, elems, x + (chunk * s.rows + r) * s.lda);
     }
   }
 
@@ -348,7 +360,7 @@ struct Linear {
       const std::int64_t last = smaller(end - at, l.block_panels(block));
       for (std::int64_t step = 0; step < l.steps; step += l.chunk) {
         if constexpr (!Dot::kInts) {
-          if (block == first) pack_x(a, s, step / l.chunk, row, rows, x);
+          if (block == first && !in_place(a)) pack_x(a, s, step / l.chunk, row, rows, x);
         }
         for (std::int64_t p = larger(begin - at, 0); p < last; ++p) {
           run_panel(a, l, s, {block, step, p}, row, rows, x);
@@ -398,10 +410,14 @@ struct Linear {
       }
     }
     const Word* chunk = x + at.step / l.chunk * s.rows * s.lda;
+    if (in_place(a)) {
+      chunk = reinterpret_cast<const Word*>(x_row(a, row)) + at.step * kStepsPerStored;
+      t.lda = a.x.stride / Dot::kElems;
+    }
     float* acc = floats(x + s.acc_at()) + at.panel * kCols;
     for (std::int64_t r = 0; r < rows; r += height, t.ahead += tile_bytes) {
       const std::int64_t n = smaller(height, rows - r);
-      t.a = chunk + r * s.lda;
+      t.a = chunk + r * t.lda;
       t.c = acc + r * kBlockCols;
       Epilogue e{a, t.c, t.ldc, row + r, n, col, smaller(kCols, a.n - col)};
       if constexpr (Dot::kInts) {

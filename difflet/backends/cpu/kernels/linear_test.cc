@@ -243,6 +243,31 @@ TEST(Linear, RowsWithGaps) {
   }
 }
 
+// Few rows are read where they lie when a tile can take them so, many are packed.
+TEST(Linear, RowsWhereTheyLieGiveWhatPackedOnesGive) {
+  for (const Elem e : kElems) {
+    for (const std::int64_t gap : {0, 2, 3}) {
+      check_case({77, 130, 2112, e, e, e, false, Act::None, Mul::None, Residual::None, gap});
+    }
+    for (const LinearKernel* kernel : runnable_kernels()) {
+      const std::int64_t few = 77;
+      const std::int64_t many = 4 * few;
+      const Case c{many, 130, 2112, e, e, Elem::F32};
+      Product all(*kernel, c);
+      if (kernel->refuse(all.desc()) != nullptr) continue;
+      Case start = c;
+      start.m = few;
+      Product some(*kernel, start);
+      ASSERT_TRUE(all.pack(e, all.w()) && some.pack(e, some.w()));
+      const TestTensor y = all.run(1);
+      const TestTensor first = some.run(1);
+      for (std::int64_t i = 0; i < few * c.n; ++i) {
+        ASSERT_EQ(y.get(i), first.get(i)) << kernel->name;
+      }
+    }
+  }
+}
+
 TEST(Linear, PacksFromTheOtherStorage) {
   const Case c{7, 90, 45, Elem::Bf16, Elem::Bf16, Elem::F32};
   for (const LinearKernel* kernel : runnable_kernels()) {
