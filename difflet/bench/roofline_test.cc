@@ -114,6 +114,7 @@ TEST(KernelArithmetic, IsToldByTheName) {
   EXPECT_EQ(arithmetic_of_kernel("linear.amx.bf16", "amx"), Arithmetic::Bf16Amx);
   EXPECT_EQ(arithmetic_of_kernel("conv.direct.bf16", "avx512bf16"), Arithmetic::Bf16Zmm);
   EXPECT_EQ(arithmetic_of_kernel("conv.winograd.f32", "avx512bf16"), Arithmetic::F32Zmm);
+  EXPECT_EQ(arithmetic_of_kernel("conv.winograd.amx.doubled", "amx"), Arithmetic::Bf16Amx);
   EXPECT_EQ(arithmetic_of_kernel("softmax", "avx2"), Arithmetic::F32Ymm);
 }
 

@@ -18,7 +18,7 @@ class WinogradConv final : public ConvKernel {
   }
 
   std::string_view name() const noexcept override {
-    return desc_.before == Before::Doubling ? "conv.winograd.bf16.doubled" : "conv.winograd.bf16";
+    return desc_.before == Before::Doubling ? kernel_->doubled_name : kernel_->name;
   }
   std::string_view layout() const noexcept override { return name(); }
   std::size_t packed_bytes() const noexcept override { return kernel_->packed_bytes(args_.desc); }

@@ -84,6 +84,29 @@ TEST(Layout, OfEachLinearKernelIsPinned) {
   }
 }
 
+TEST(Layout, OfEachWinogradKernelIsPinned) {
+  if (detect_level() < Level::Avx512Bf16) {
+    GTEST_SKIP() << "no bf16 products";
+  }
+  constexpr std::int64_t kIn = 96, kOut = 112;  // not whole panels
+  const HostTensor w = testing::numbers(DType::F32, {kOut, kIn, 3, 3}, 7);
+  const std::map<std::string_view, std::uint64_t> pinned{
+      {"conv.winograd.bf16", 0x18a9557847555319},
+      {"conv.winograd.bf16.doubled", 0x1c0d6815cbde7a9d},
+      {"conv.winograd.amx", 0xc1b6b1fe2f26cd0d},
+      {"conv.winograd.amx.doubled", 0xb134bac1b8c2ef01}};
+  for (const Level level : {Level::Avx512Bf16, Level::Amx}) {  // packing for tiles uses none
+    const WinogradKernel& kernel = *winograd_kernel(level);
+    for (const Before before : {Before::Nothing, Before::Doubling}) {
+      const WinogradDesc desc{kIn, kOut, before};
+      std::vector<std::byte> packed(kernel.packed_bytes(desc), std::byte{0xff});
+      EXPECT_TRUE(kernel.pack(desc, w.as<float>().data(), packed.data()));
+      const char* const name = before == Before::Nothing ? kernel.name : kernel.doubled_name;
+      EXPECT_EQ(digest(packed), pinned.at(name)) << name << ": " << kChanged;
+    }
+  }
+}
+
 ConvDesc conv(std::int64_t size, std::int64_t channels, Elem elem) {
   return {.batch = 1,
           .height = size,

@@ -110,6 +110,35 @@ void run_case(const cpu::AttentionKernel& kernel, int number, const AttentionCas
   free_all();
 }
 
+struct WinogradCase {
+  std::int64_t in_channels = 0, out_channels = 0, height = 0, width = 0;
+  bool residual = false;
+  cpu::Before before = cpu::Before::Nothing;
+};
+
+void run_case(const cpu::WinogradKernel& kernel, int number, const WinogradCase& c) {
+  const std::int64_t scale = c.before == cpu::Before::Doubling ? 2 : 1;
+  cpu::WinogradArgs a;
+  a.desc = {c.in_channels, c.out_channels, c.before};
+  a.height = c.height, a.width = c.width;
+  a.out_height = c.height * scale, a.out_width = c.width * scale;
+  a.pad_top = a.pad_left = 1;
+  char* const packed = allocate(kernel.packed_bytes(a.desc));
+  kernel.pack(a.desc, random_f32(c.out_channels * c.in_channels * 9, 1), packed);
+  const std::int64_t pixels = a.out_height * a.out_width;
+  a.x = random_bf16(c.height * c.width * c.in_channels, 1);
+  a.packed = packed;
+  a.bias = random_f32(c.out_channels, 1);
+  if (c.residual) a.residual = random_bf16(pixels * c.out_channels, 1);
+  const std::size_t bytes = static_cast<std::size_t>(pixels * c.out_channels) * 2;
+  char* const y = allocate(bytes);
+  a.y = reinterpret_cast<std::uint16_t*>(y);
+  char* const scratch = allocate(kernel.scratch_bytes(a.desc));
+  for (std::int64_t t = 0; t < kernel.tasks(a); ++t) kernel.run(a, t, scratch);
+  put_result("winograd", number, y, bytes);
+  free_all();
+}
+
 void put_number(std::uint64_t v, int digits) {
   for (int i = digits - 1; i >= 0; --i) put("0123456789abcdef"[(v >> (4 * i)) & 15]);
 }
@@ -165,6 +194,16 @@ void run_attention(const cpu::AttentionKernel& kernel) {
                                  {1, 545, 280, 32, 6}};
   int number = 0;
   for (const AttentionCase& c : cases) run_case(kernel, ++number, c);
+}
+
+void run_winograd(const cpu::WinogradKernel& kernel) {
+  using cpu::Before;
+  const WinogradCase cases[] = {{32, 32, 6, 5},
+                                {64, 80, 9, 40, true},
+                                {32, 48, 7, 6, false, Before::Doubling},
+                                {128, 32, 17, 20, true, Before::Doubling}};
+  int number = 0;
+  for (const WinogradCase& c : cases) run_case(kernel, ++number, c);
 }
 
 }  // namespace difflet::amx_guest

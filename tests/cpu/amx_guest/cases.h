@@ -7,6 +7,7 @@
 
 #include "difflet/backends/cpu/kernels/attention.h"
 #include "difflet/backends/cpu/kernels/linear.h"
+#include "difflet/backends/cpu/kernels/winograd.h"
 
 namespace difflet::amx_guest {
 
@@ -24,6 +25,7 @@ std::uint16_t* random_bf16(std::int64_t count, float scale);
 
 void run_linear(const cpu::LinearKernel& kernel);
 void run_attention(const cpu::AttentionKernel& kernel);
+void run_winograd(const cpu::WinogradKernel& kernel);
 // The instruction by which attention rounds two vectors at once, which emulators got wrong.
 void run_rounding();
 

@@ -47,6 +47,7 @@ int main() {
   amx_guest::run_linear(cpu::kLinearAmxW8a8Emulated);
   amx_guest::run_rounding();
   amx_guest::run_attention(cpu::kAttentionAmxEmulated);
+  amx_guest::run_winograd(cpu::kWinogradAmxEmulated);
   amx_guest::put_text("end\n");
   return 0;
 }

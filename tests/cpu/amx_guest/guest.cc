@@ -4,6 +4,7 @@
 #include "difflet/backends/cpu/kernels/amx_tiles.h"
 #include "difflet/backends/cpu/kernels/attention_tables.h"
 #include "difflet/backends/cpu/kernels/linear_tables.h"
+#include "difflet/backends/cpu/kernels/winograd_tables.h"
 
 namespace difflet::amx_guest {
 namespace {
@@ -52,6 +53,7 @@ extern "C" [[gnu::section(".text.start")]] void start() {
   amx_guest::run_linear(cpu::kLinearAmxW8a8);
   amx_guest::run_rounding();
   amx_guest::run_attention(cpu::kAttentionAmx);
+  amx_guest::run_winograd(cpu::kWinogradAmx);
   amx_guest::put_text("end\n");
   for (const char* p = "Shutdown"; *p != 0; ++p) amx_guest::out(0x8900, *p);
 }

@@ -4,6 +4,7 @@
 
 #include "difflet/backends/cpu/kernels/attention.h"
 #include "difflet/backends/cpu/kernels/linear.h"
+#include "difflet/backends/cpu/kernels/winograd.h"
 
 namespace difflet::cpu {
 
@@ -12,5 +13,6 @@ extern const LinearKernel kLinearAmxEmulated, kLinearAmxEmulatedSmall;
 extern const LinearKernel kLinearAmxW8a16Emulated, kLinearAmxW8a16EmulatedSmall;
 extern const LinearKernel kLinearAmxW8a8Emulated, kLinearAmxW8a8EmulatedSmall;
 extern const AttentionKernel kAttentionAmxEmulated, kAttentionAmxEmulatedSmall;
+extern const WinogradKernel kWinogradAmxEmulated, kWinogradAmxEmulatedSmall;
 
 }  // namespace difflet::cpu

@@ -5,7 +5,9 @@
 namespace difflet::cpu {
 
 const WinogradKernel* winograd_kernel(Level level) noexcept {
-  return level >= Level::Avx512Bf16 ? &kWinogradAvx512Bf16 : nullptr;
+  return level >= Level::Amx          ? &kWinogradAmx
+         : level >= Level::Avx512Bf16 ? &kWinogradAvx512Bf16
+                                      : nullptr;
 }
 
 }  // namespace difflet::cpu

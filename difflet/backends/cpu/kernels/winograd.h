@@ -30,7 +30,8 @@ struct WinogradArgs {
 };
 
 struct WinogradKernel {
-  const char* name;  // "conv.winograd.bf16"
+  const char* name;          // "conv.winograd.bf16"; also names its packing
+  const char* doubled_name;  // the same for a doubled picture
   Level level;
   // Null when the kernel takes the description, else the reason for the refusal.
   const char* (*refuse)(const WinogradDesc&) noexcept;

@@ -9,6 +9,6 @@
 namespace difflet::cpu {
 
 constinit const WinogradKernel kWinogradAvx512Bf16 =
-    Winograd::kernel("conv.winograd.bf16", Level::Avx512Bf16);
+    Winograd::kernel("conv.winograd.bf16", "conv.winograd.bf16.doubled", Level::Avx512Bf16);
 
 }  // namespace difflet::cpu

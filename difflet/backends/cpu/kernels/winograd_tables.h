@@ -5,6 +5,6 @@
 
 namespace difflet::cpu {
 
-extern const WinogradKernel kWinogradAvx512Bf16;
+extern const WinogradKernel kWinogradAvx512Bf16, kWinogradAmx;
 
 }  // namespace difflet::cpu
