@@ -21,7 +21,6 @@
 namespace difflet::bench {
 namespace {
 
-using cpu::ConvAlgorithm;
 using cpu::ConvDesc;
 using cpu::ConvKernel;
 using cpu::Elem;

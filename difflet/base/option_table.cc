@@ -244,9 +244,8 @@ constexpr std::array kOptions{
     OptionDecl{.name = "vae-memory-limit",
                .type = Size,
                .fallback_note = "none: the whole picture at once",
-               .help =
-                   "memory besides weights that decoding a picture may take (a whole number of "
-                   "K, M or G, powers of 1024; M without); less costs time",
+               .help = "memory besides weights that decoding a picture may take (a whole number of "
+                       "K, M or G, powers of 1024; M without); less costs time",
                .commands = "run generate eval inspect compile cache-lookup cache-explain-key",
                .effect = kCompile},
     OptionDecl{.name = "artifact",
@@ -281,10 +280,12 @@ constexpr std::array kOptions{
                .help = "threads; 0 is one for each core that the process may use",
                .commands = "run generate inspect eval compile verify cache-lookup "
                            "cache-explain-key cache-verify bench-roofline quantize"},
-    OptionDecl{.name = "quantized",
-               .type = Path,
-               .help = "folder that difflet quantize made of --model: compare the two",
-               .commands = "verify"},
+    OptionDecl{
+        .name = "quantized",
+        .type = Path,
+        .help = "what difflet quantize made of --model, a folder or org/name[@revision]: compare "
+                "the two",
+        .commands = "verify"},
     OptionDecl{.name = "judge",
                .type = Path,
                .help = "PNG of tools/demo/make_judge: ask its questions, count the right pictures",

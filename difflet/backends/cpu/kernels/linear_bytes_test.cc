@@ -95,6 +95,7 @@ class BytesProduct {
   // What the weights of a column are multiplied with, and the scale of the row behind it.
   std::vector<double> factors(std::int64_t i) const {
     std::vector<double> row;
+    row.reserve(static_cast<std::size_t>(c_.k) + 1);
     for (std::int64_t k = 0; k < c_.k; ++k) row.push_back(x_.get(i * (c_.k + c_.x_gap) + k));
     row.push_back(1);
     if (c_.products == Products::Floats) return row;

@@ -92,9 +92,11 @@ struct WinogradParts {
 
   // Words of K of all columns and positions, to where place(column, position, word) says; columns beyond the
   // output channels are zero.
+  // NOLINTBEGIN(readability-non-const-parameter): written
   template <int kPoints, class Place>
   static bool pack_as(const WinogradDesc& d, const float* w, std::int64_t columns,
                       const Place& place, Word* to) {
+    // NOLINTEND(readability-non-const-parameter)
     constexpr int kPositions = kPoints * kPoints;
     bool finite = true;
     for (std::int64_t n = 0; n < columns; ++n) {
