@@ -197,6 +197,7 @@ void Quantisation::choose_layers() {
   const compile::QuantRequest request = quant_request(*options_);
   check(request.quantises(), ErrorCode::InvalidArgument, "--quant none leaves nothing to quantise");
   std::vector<compile::QuantSubject> subjects;
+  subjects.reserve(parts_.size());
   for (const Part& part : parts_) {
     subjects.push_back(part.source->quant_subject());
   }
