@@ -103,12 +103,13 @@ std::size_t BandPlanner::place_bytes(const RowPass& pass, NodeId from, NodeId to
 }
 
 // Adds the pass with the tallest bands that fit; false when none does. `kept`: what the leg holds besides.
-bool BandPlanner::add_pass(BandPlan& plan, const RowPass& pass, PlannedPass planned,
-                           std::size_t kept, std::size_t bytes) const {
+bool BandPlanner::add_pass(BandPlan& plan, PlannedPass planned, const HeldValues& held,
+                           std::size_t kept, std::size_t bytes) {
   PlannedLeg& leg = plan.legs[0];
   const bool makes_to = !planned.statistics && planned.node == leg.to;
   const std::size_t from = belongs_to_caller(leg.from) ? 0 : value_bytes(leg.from);
   const PassTarget target = target_of(bands_->graph(), planned);
+  const RowPass pass(*bands_, target, held);
   for (std::int64_t rows = bytes == 0 ? 1 : bands_->rows(target.node).count; rows > 0;
        rows = next_lower(rows)) {
     std::size_t place = from;
@@ -117,7 +118,7 @@ bool BandPlanner::add_pass(BandPlan& plan, const RowPass& pass, PlannedPass plan
     } else if (!planned.statistics) {
       place += value_bytes(planned.node);
     }
-    const std::size_t needed = kept + place + pass.bytes(rows);
+    const std::size_t needed = kept + place + band_bytes(pass, planned, held, rows);
     if (bytes == 0 || needed <= bytes) {
       planned.rows = rows;
       leg.passes.push_back(planned);
@@ -129,14 +130,24 @@ bool BandPlanner::add_pass(BandPlan& plan, const RowPass& pass, PlannedPass plan
   return false;
 }
 
-BandPlan BandPlanner::leg(NodeId from, NodeId to, std::size_t bytes) const {
+std::size_t BandPlanner::band_bytes(const RowPass& pass, const PlannedPass& planned,
+                                    const HeldValues& held, std::int64_t rows) {
+  const auto [found, fresh] = counted_.try_emplace(
+      {planned.node, planned.statistics, held.values, held.statistics, rows}, 0);
+  if (fresh) {
+    found->second = pass.bytes(rows);
+  }
+  return found->second;
+}
+
+BandPlan BandPlanner::leg(NodeId from, NodeId to, std::size_t bytes) {
   BandPlan plan{.legs = {{.from = from, .to = to, .passes = {}}}};
   HeldValues held{.values = {from}, .statistics = {}};
   // All rows at once need no statistics before.
   const RowPass once(*bands_, {to, 0}, held);
   const std::int64_t count = bands_->rows(to).count;
-  const std::size_t at_once =
-      (belongs_to_caller(from) ? 0 : value_bytes(from)) + value_bytes(to) + once.bytes(count);
+  const std::size_t at_once = (belongs_to_caller(from) ? 0 : value_bytes(from)) + value_bytes(to) +
+                              band_bytes(once, {to, false, count}, held, count);
   if (bytes > 0 && at_once <= bytes) {
     plan.legs[0].passes.push_back({to, false, count});
     plan.flops = once.flops();
@@ -145,9 +156,7 @@ BandPlan BandPlanner::leg(NodeId from, NodeId to, std::size_t bytes) const {
   }
   std::size_t kept = 0;
   for (const auto& need : bands_->needs_whole(to, held)) {
-    const PlannedPass planned{need.node, need.statistics, 0};
-    const RowPass pass(*bands_, target_of(bands_->graph(), planned), held);
-    if (!add_pass(plan, pass, planned, kept, bytes)) {
+    if (!add_pass(plan, {need.node, need.statistics, 0}, held, kept, bytes)) {
       return {};
     }
     if (need.statistics) {
@@ -157,7 +166,7 @@ BandPlan BandPlanner::leg(NodeId from, NodeId to, std::size_t bytes) const {
       kept += value_bytes(need.node);
     }
   }
-  if (!add_pass(plan, RowPass(*bands_, {to, 0}, held), {to, false, 0}, kept, bytes)) {
+  if (!add_pass(plan, {to, false, 0}, held, kept, bytes)) {
     return {};
   }
   return plan;
@@ -194,13 +203,13 @@ BandPlan best_chain(const std::vector<NodeId>& cuts, const Leg& leg, const Bette
 
 }  // namespace
 
-BandPlan BandPlanner::cheapest(std::size_t bytes) const {
+BandPlan BandPlanner::cheapest(std::size_t bytes) {
   return best_chain(
       cuts_, [&](NodeId from, NodeId to) { return leg(from, to, std::max<std::size_t>(bytes, 1)); },
       [](const BandPlan& a, const BandPlan& b) { return a.flops < b.flops; });
 }
 
-std::size_t BandPlanner::smallest() const {
+std::size_t BandPlanner::smallest() {
   const BandPlan plan = best_chain(
       cuts_, [&](NodeId from, NodeId to) { return leg(from, to, 0); },
       [](const BandPlan& a, const BandPlan& b) { return a.bytes < b.bytes; });

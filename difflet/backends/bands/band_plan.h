@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
+#include <tuple>
 #include <vector>
 
 #include "difflet/graph/passes/row_bands.h"
@@ -40,22 +42,30 @@ class BandPlanner {
   explicit BandPlanner(const graph::passes::RowBands& bands);
 
   // The plan of least work whose estimate stays within `bytes`; no legs when there is none.
-  BandPlan cheapest(std::size_t bytes) const;
+  BandPlan cheapest(std::size_t bytes);
   // The least estimate that a plan can have.
-  std::size_t smallest() const;
+  std::size_t smallest();
 
  private:
   // What going from one value to another takes with the tallest bands that fit into `bytes`; with 0, with
   // the lowest bands.
-  BandPlan leg(graph::NodeId from, graph::NodeId to, std::size_t bytes) const;
-  bool add_pass(BandPlan& plan, const graph::passes::RowPass& pass, PlannedPass planned,
-                std::size_t kept, std::size_t bytes) const;
+  BandPlan leg(graph::NodeId from, graph::NodeId to, std::size_t bytes);
+  bool add_pass(BandPlan& plan, PlannedPass planned, const graph::passes::HeldValues& held,
+                std::size_t kept, std::size_t bytes);
+  // RowPass::bytes(rows) of the pass, counted once: plans for many limits ask for the same.
+  std::size_t band_bytes(const graph::passes::RowPass& pass, const PlannedPass& planned,
+                         const graph::passes::HeldValues& held, std::int64_t rows);
   std::size_t place_bytes(const graph::passes::RowPass& pass, graph::NodeId from, graph::NodeId to,
                           std::int64_t rows) const;
   std::size_t value_bytes(graph::NodeId id) const;
   bool belongs_to_caller(graph::NodeId id) const;
 
   const graph::passes::RowBands* bands_;
+  // By node, statistics, held values, held statistics, rows.
+  std::map<std::tuple<graph::NodeId, bool, std::set<graph::NodeId>, std::set<graph::NodeId>,
+                      std::int64_t>,
+           std::size_t>
+      counted_;
   std::vector<graph::NodeId> cuts_;  // input, values that all later ones pass through, output
 };
 
