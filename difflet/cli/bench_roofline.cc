@@ -267,7 +267,7 @@ void run_bench_roofline(const OptionValues& options) {
   if (threads.size() > 1) {
     counts.push_back(threads.size());
   }
-  // Before the ceilings, which take a while: a model, an artifact or a level that is not there is refused at once.
+  // Before the ceilings, which take a while: what is not there is refused at once.
   std::optional<Targets> targets;
   if (options.given("artifact")) {
     (void)keys_of(artifact::Store(cache_dir(options)), {options.text("artifact")});

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "difflet/base/error.h"
+#include "difflet/base/error_context.h"
 #include "difflet/base/file.h"
 #include "difflet/base/partial_folder.h"
 #include "difflet/base/units.h"
@@ -49,14 +50,7 @@ compile::ColumnMaxima maxima_of(const Part& part, const compile::ModelStatistics
 // Weights that cannot be quantised are in a file of this component's folder.
 template <typename F>
 void naming_folder(const Part& part, const F& f) {
-  try {
-    f();
-  } catch (Error& e) {
-    if (e.code() == ErrorCode::DataLoss) {
-      e.add_context(part.source->path().string());
-    }
-    throw;
-  }
+  with_context(ErrorCode::DataLoss, [&] { return part.source->path().string(); }, f);
 }
 
 // Calibration runs the model as it is.

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "difflet/base/error.h"
+#include "difflet/base/error_context.h"
 #include "difflet/base/thread_pool.h"
 #include "difflet/graph/passes/quantize_linear.h"
 #include "difflet/io/checkpoint.h"
@@ -21,14 +21,8 @@ using SmoothVectors = std::map<std::string, std::vector<float>, std::less<>>;
 // Runs `f`, and names the file of tensor `name` in a DataLoss that it throws.
 template <typename F>
 auto naming_file(const io::Checkpoint& checkpoint, const std::string& name, const F& f) {
-  try {
-    return f();
-  } catch (Error& e) {
-    if (e.code() == ErrorCode::DataLoss) {
-      e.add_context(checkpoint.file_of(name).filename().string());
-    }
-    throw;
-  }
+  return with_context(
+      ErrorCode::DataLoss, [&] { return checkpoint.file_of(name).filename().string(); }, f);
 }
 
 // Gives <w>_int8, <w>_scale and <w>_smooth of each weight of `plan`, made from the float tensor when

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "difflet/base/error.h"
+#include "difflet/base/error_context.h"
 #include "difflet/pipelines/input_recorder.h"
 
 namespace difflet::pipelines {
@@ -51,7 +52,8 @@ void add(Observed& observed, std::span<const compile::NamedTensors> runs,
   compile::Statistics& statistics = calibration.statistics[name];
   statistics.class_name = folder.class_name();
   const Stopwatch watch;
-  try {
+  const auto path = [&] { return folder.path().string(); };
+  with_context(ErrorCode::DataLoss, path, [&] {
     compile::observe({.graph = &observed.graph,
                       .layers = observed.layers,
                       .weights = &weights,
@@ -62,12 +64,7 @@ void add(Observed& observed, std::span<const compile::NamedTensors> runs,
                        observer.check_stop();
                        observer.stage_begin(fmt::format("observe {}: {}", name, segment));
                      });
-  } catch (Error& e) {
-    if (e.code() == ErrorCode::DataLoss) {
-      e.add_context(folder.path().string());
-    }
-    throw;
-  }
+  });
   observer.stage_end(fmt::format("observe {}", name), watch.seconds());
   for (const compile::NamedTensors& inputs : runs) {
     if (observed.runs++ % observed.stride == 0) {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "difflet/base/error.h"
+#include "difflet/base/error_context.h"
 #include "difflet/pipelines/stage.h"
 
 namespace difflet::pipelines {
@@ -30,14 +30,9 @@ compile::StagedExecutable& Resident::loaded(Observer& observer) {
     run_stage(observer, "load " + name_, [&] {
       const auto weights =
           folder_.weights(context_->threads, [&observer] { observer.check_stop(); });
-      try {
-        executable_ = prepared_->load(*weights);
-      } catch (Error& e) {
-        if (e.code() == ErrorCode::DataLoss) {
-          e.add_context(folder_.path().string());
-        }
-        throw;
-      }
+      executable_ = with_context(
+          ErrorCode::DataLoss, [this] { return folder_.path().string(); },
+          [&] { return prepared_->load(*weights); });
     });
   }
   return *executable_;

@@ -61,6 +61,26 @@ class Quantize : public ::testing::Test {
     }
     return events;
   }
+  // Makes the model one text encoder, the golden one with its weights changed, and writes inputs for it to
+  // in.safetensors. Returns the weights.
+  template <typename Change>
+  std::map<std::string, HostTensor> take_encoder(const Change& change) {
+    const io::Checkpoint original = io::Checkpoint::open(model_ / "text_encoder_2");
+    std::map<std::string, HostTensor> tensors;
+    for (const std::string& name : original.names()) {
+      std::vector<float> values = original.tensor(name).to_floats();
+      const Shape shape = original.entry(name).shape;
+      change(name, shape, values);
+      tensors.emplace(name, HostTensor::from(shape, std::span<const float>(values)));
+    }
+    fs::create_directory(folder_ / "t5");
+    fs::copy(model_ / "text_encoder_2/config.json", folder_ / "t5/config.json");
+    io::write_safetensors(folder_ / "t5/model.safetensors", tensors);
+    io::write_safetensors(folder_ / "in.safetensors",
+                          {{"input_ids", HostTensor(DType::I32, {1, 8})}});
+    model_ = folder_ / "t5";
+    return tensors;
+  }
   // Refused, and nothing is left.
   void refused(const Arguments& more, const std::string& part, const ProcessOptions& options = {},
                ErrorCode code = ErrorCode::InvalidArgument) {
@@ -198,23 +218,13 @@ TEST_F(Quantize, OneComponentOnItsInputs) {
 TEST_F(Quantize, ALayerOverItsBoundIsKept) {
   const std::string layer = "encoder.block.0.layer.0.SelfAttention.q.weight";
   const std::string norm = "encoder.block.0.layer.0.layer_norm.weight";
-  const io::Checkpoint original = io::Checkpoint::open(model_ / "text_encoder_2");
-  std::map<std::string, HostTensor> tensors;
-  for (const std::string& name : original.names()) {
-    std::vector<float> values = original.tensor(name).to_floats();
-    const Shape shape = original.entry(name).shape;
-    for (std::size_t i = 0; i < values.size() && (name == layer || name == norm);
-         i += static_cast<std::size_t>(shape[shape.rank() - 1])) {
-      values[i] = name == norm ? 0.0F : 1000.0F;
-    }
-    tensors.emplace(name, HostTensor::from(shape, std::span<const float>(values)));
-  }
-  fs::create_directory(folder_ / "t5");
-  fs::copy(model_ / "text_encoder_2/config.json", folder_ / "t5/config.json");
-  io::write_safetensors(folder_ / "t5/model.safetensors", tensors);
-  io::write_safetensors(folder_ / "in.safetensors",
-                        {{"input_ids", HostTensor(DType::I32, {1, 8})}});
-  model_ = folder_ / "t5";
+  const auto tensors =
+      take_encoder([&](const std::string& name, const Shape& shape, std::vector<float>& values) {
+        for (std::size_t i = 0; i < values.size() && (name == layer || name == norm);
+             i += static_cast<std::size_t>(shape[shape.rank() - 1])) {
+          values[i] = name == norm ? 0.0F : 1000.0F;
+        }
+      });
   // Unmeasured it is quantised too, which verify finds in the folder.
   events({"--quant", "w8a8", "--calibration", "none"}, "all");
   const ProcessResult found =
@@ -244,20 +254,10 @@ TEST_F(Quantize, ALayerOverItsBoundIsKept) {
 // One weight of the encoder is NaN, or of another shape.
 TEST_F(Quantize, NamesTheFileOfABadWeight) {
   const std::string layer = "encoder.block.0.layer.0.SelfAttention.q.weight";
-  const io::Checkpoint original = io::Checkpoint::open(model_ / "text_encoder_2");
-  std::map<std::string, HostTensor> tensors;
-  for (const std::string& name : original.names()) {
-    std::vector<float> values = original.tensor(name).to_floats();
-    values[0] = name == layer ? NAN : values[0];
-    tensors.emplace(name,
-                    HostTensor::from(original.entry(name).shape, std::span<const float>(values)));
-  }
-  fs::create_directory(folder_ / "t5");
-  fs::copy(model_ / "text_encoder_2/config.json", folder_ / "t5/config.json");
-  io::write_safetensors(folder_ / "t5/model.safetensors", tensors);
-  io::write_safetensors(folder_ / "in.safetensors",
-                        {{"input_ids", HostTensor(DType::I32, {1, 8})}});
-  model_ = folder_ / "t5";
+  auto tensors = take_encoder(
+      [&](const std::string& name, const Shape& /*shape*/, std::vector<float>& values) {
+        values[0] = name == layer ? NAN : values[0];
+      });
   const std::string place = model_.string() + ": model.safetensors: tensor '" + layer + "' holds";
   refused({"--quant", "w8a16"}, place, {}, ErrorCode::DataLoss);
   const Arguments inputs{"--quant", "w8a16", "--inputs", (folder_ / "in.safetensors").string()};

@@ -134,8 +134,8 @@ template <class Config>
 struct Linear {
   using Dot = typename Config::Dot;
   static constexpr std::int64_t kStepElems = word_elems<Config::kWeight>();
-  static constexpr Elem kXElem =
-      Dot::kPairs ? Elem::Bf16 : Elem::F32;  // of packed x, unless Dot::kInts
+  // Of packed x, unless Dot::kInts.
+  static constexpr Elem kXElem = Dot::kPairs ? Elem::Bf16 : Elem::F32;
   static constexpr std::int64_t kStepsPerStored = kStepElems / Dot::kElems;
   static constexpr bool kWiden = kStepsPerStored > 1;  // weights of fewer bits than the arithmetic
   static constexpr std::int64_t kCols = Config::kVecs * Vec::kLanes;
@@ -270,8 +270,8 @@ struct Linear {
     return element(a.x.data, a.x.elem, row * a.x.stride);
   }
 
-  // Whether rows of x are rows of a tile as they are. Many rows are packed all the same: that costs nothing beside
-  // their products, and every row of a panel then lies next to the others.
+  // Whether rows of x are rows of a tile as they are. Many rows are packed all the same: that costs nothing
+  // beside their products, and a block's rows then lie next to each other.
   static bool in_place(const LinearArgs& a) {
     return !Dot::kInts && a.m <= Config::kBlockRows && a.x.elem == kXElem &&
            a.k % kStepElems == 0 && a.x.stride % Dot::kElems == 0 &&

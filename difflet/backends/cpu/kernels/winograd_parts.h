@@ -21,7 +21,6 @@ struct Axis;
 
 template <>
 struct Axis<4> {
-  static constexpr int kPixels = 4;
   // Point i of pixels d.
   static Vec::F pixels(const Vec::F (&d)[4], int i) {
     return i == 0   ? Vec::sub(d[0], d[2])
@@ -129,6 +128,7 @@ struct WinogradParts {
   static std::int64_t all_tiles(const WinogradArgs& a) {
     return ceil_div(a.out_height, 2) * tiles_across(a);
   }
+
   // Pixel (i, j) of a tile, or the zeros.
   template <int kPoints>
   static void find_pixels(const WinogradArgs& a, std::int64_t tile, const Word* zeros,
